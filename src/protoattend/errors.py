@@ -1,0 +1,43 @@
+"""The errors protoattend raises; each message gives the rule, the value that broke it, and the fix."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class ProtoAttendError(Exception):
+    """Base of every error raised on purpose by protoattend."""
+
+
+class UserError(ProtoAttendError, ValueError):
+    """Something the caller can put right; the message is safe to show to anybody."""
+
+
+class StaleDatabase(UserError):
+    """The candidate database was made by another model than the one it is used with."""
+
+
+class BadFile(UserError):
+    """A file or folder is truncated, foreign or of another format version."""
+
+
+class MissingExtra(ProtoAttendError, ImportError):
+    """An optional dependency is needed here; the message names the install command."""
+
+    def __init__(self, package: str, extra: str, purpose: str) -> None:
+        super().__init__(
+            f"{purpose} needs {package}, which is not installed; "
+            f"install it with: pip install 'protoattend-torch[{extra}]'"
+        )
+
+
+def choose(name: object, choices: Iterable[str], what: str) -> str:
+    """Return `name` if it is one of `choices`, else raise and suggest the nearest one."""
+    options = list(choices)
+    if isinstance(name, str) and name in options:
+        return name
+    listing = ", ".join(repr(option) for option in options)
+    near = get_close_matches(str(name).lower(), options, n=1, cutoff=0.4)
+    hint = f"; did you mean {near[0]!r}?" if near else "."
+    raise UserError(f"{what} must be one of {listing}, but got {name!r}{hint}")
