@@ -1,0 +1,35 @@
+"""Classifiers that decide from real examples: ProtoAttend, attention-based prototypical learning, for PyTorch.
+
+>>> from protoattend import ProtoAttendClassifier
+>>> clf = ProtoAttendClassifier()
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from protoattend.core.model import ProtoAttend as ProtoAttend
+    from protoattend.database.store import CandidateDatabase as CandidateDatabase
+    from protoattend.estimator import ProtoAttendClassifier as ProtoAttendClassifier
+
+__version__ = "0.1.0"
+
+# Imported when first used, so that `import protoattend` costs nothing.
+_HOMES = {
+    "ProtoAttendClassifier": "protoattend.estimator",
+    "ProtoAttend": "protoattend.core.model",
+    "CandidateDatabase": "protoattend.database.store",
+}
+__all__ = ["CandidateDatabase", "ProtoAttend", "ProtoAttendClassifier", "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'protoattend' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOMES])

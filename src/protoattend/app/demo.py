@@ -1,0 +1,126 @@
+"""`protoattend demo`: the plain encoder and ProtoAttend side by side on images, a table and texts."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from protoattend.app.demo_data import DemoSet, demo_sets
+from protoattend.app.report import Section, write_report
+from protoattend.baselines.plain import PlainClassifier
+from protoattend.estimator import ProtoAttendClassifier
+from protoattend.folders import write_json
+from protoattend.trust.selective import accuracy_at_coverage
+
+SHARES = (0.5, 0.9, 0.95)
+EPOCHS = {"digits": 40, "tumours": 40, "docstrings": 20}
+
+
+@dataclass(frozen=True)
+class DemoResult:
+    """What the demo measures on the test rows of one data set."""
+
+    name: str
+    n_train: int
+    n_test: int
+    plain_accuracy: float
+    accuracy: float
+    plain_seconds: float
+    seconds: float
+    prototypes: tuple[float, ...]  # median number for 50, 90 and 95 % of the decision
+    confidence_right: float
+    confidence_wrong: float
+    accuracy_of_surest: float  # when answering only the surest 95 %
+
+    @property
+    def time_ratio(self) -> float:
+        return self.seconds / self.plain_seconds
+
+
+def run_demo(out: Path, console: Console, *, random_state: int = 0) -> Path:
+    """Train, measure and write pictures and a report into `out`; return the report's path."""
+    out.mkdir(parents=True, exist_ok=True)
+    started = time.perf_counter()
+    console.print("Every decision below is a weighted sum of a few real training samples.\n")
+    results, sections = [], []
+    for data in demo_sets():
+        console.print(f"[bold]{data.name}[/]: {data.question} ({len(data.y_train)} training samples)")
+        result, section = _run(data, out, random_state)
+        results.append(result)
+        sections.append(section)
+    console.print(_table(results))
+    write_json(out / "results.json", [asdict(result) for result in results])
+    report = write_report(out / "report.html", "ProtoAttend: decisions from real examples", sections)
+    console.print(f"{time.perf_counter() - started:.0f} s in all. Pictures in {out}/")
+    console.print(f"Report: {report.resolve()}", soft_wrap=True)
+    return report
+
+
+def _run(data: DemoSet, out: Path, random_state: int) -> tuple[DemoResult, Section]:
+    epochs = EPOCHS[data.name]
+    plain = PlainClassifier(max_epochs=epochs, random_state=random_state).fit(data.X_train, data.y_train)
+    clf = ProtoAttendClassifier(max_epochs=epochs, random_state=random_state).fit(data.X_train, data.y_train)
+    explanations = clf.explain(data.X_test)
+    sure = np.array([e.confidence for e in explanations])
+    right = np.array([e.prediction for e in explanations]) == data.y_test
+    result = DemoResult(
+        name=data.name,
+        n_train=len(data.y_train),
+        n_test=len(data.y_test),
+        plain_accuracy=float(plain.score(data.X_test, data.y_test)),
+        accuracy=float(right.mean()),
+        plain_seconds=plain.history_.seconds,
+        seconds=clf.history_.seconds,
+        prototypes=tuple(float(np.median([e.n_prototypes(share) for e in explanations])) for share in SHARES),
+        confidence_right=float(sure[right].mean()),
+        confidence_wrong=float(sure[~right].mean()) if (~right).any() else float("nan"),
+        accuracy_of_surest=accuracy_at_coverage(sure, right, 0.95),
+    )
+    typical, doubtful, wrong = _choose(sure, right)
+    explanations[typical].plot(out / f"{data.name}.png")
+    clf.history_.plot().figure.savefig(out / f"{data.name}-training.png", dpi=110)
+    section = Section(
+        title=data.name,
+        question=data.question,
+        facts=_facts(result),
+        parts=(
+            ("Typical decisions", explanations[typical]),
+            ("The least sure decisions", explanations[doubtful]),
+            ("Wrong decisions", explanations[wrong]),
+        ),
+    )
+    return result, section
+
+
+def _choose(sure: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return positions of some typical right decisions, of the least sure ones, and of the surest wrong ones."""
+    order = np.argsort(-sure, kind="stable")
+    rights, wrongs = order[right[order]], order[~right[order]]
+    return rights[:: max(1, len(rights) // 6)][:5], order[::-1][:2], wrongs[:2]
+
+
+def _facts(result: DemoResult) -> dict[str, str]:
+    wrong = "none wrong" if np.isnan(result.confidence_wrong) else f"{result.confidence_wrong:.2f}"
+    return {
+        "plain encoder": f"{result.plain_accuracy:.1%}",
+        "ProtoAttend": f"{result.accuracy:.1%}",
+        "training time": f"{result.time_ratio:.2f}x",
+        "prototypes for 50/90/95 %": " / ".join(f"{count:.0f}" for count in result.prototypes),
+        "confidence right/wrong": f"{result.confidence_right:.2f} / {wrong}",
+        "accuracy of the surest 95 %": f"{result.accuracy_of_surest:.1%}",
+    }
+
+
+def _table(results: list[DemoResult]) -> Table:
+    table = Table(title="\nOn test samples")
+    table.add_column("data")
+    for name in _facts(results[0]):
+        table.add_column(name, justify="right")
+    for result in results:
+        table.add_row(result.name, *_facts(result).values())
+    return table

@@ -1,0 +1,1 @@
+"""The methods ProtoAttend is compared with."""

@@ -1,0 +1,105 @@
+"""The plain encoder: the same network and training, decided at alpha 0, without attention and prototypes."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
+from torch import nn
+
+from protoattend.training import prepare as ready
+from protoattend.training.loop import measure_plain, plain_terms, train
+from protoattend.training.progress import progress_bar
+
+
+class PlainClassifier(ClassifierMixin, BaseEstimator):
+    """Conventional supervised learning with the encoder ProtoAttend uses; parameters as there."""
+
+    def __init__(
+        self,
+        encoder: str | nn.Module = "auto",
+        batch_size: int = 256,
+        max_epochs: int | str = "auto",
+        learning_rate: float = 2e-3,
+        weight_decay: float = 0.0,
+        mixup: float = 1.0,
+        schedule: Any = None,
+        d_out: int = 64,
+        class_weight: Any = None,
+        augment: Any = "auto",
+        categorical_features: Any = None,
+        validation_fraction: float = 0.1,
+        device: str = "auto",
+        random_state: int | None = None,
+        verbose: int = 1,
+    ) -> None:
+        self.encoder = encoder
+        self.batch_size = batch_size
+        self.max_epochs = max_epochs
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.mixup = mixup
+        self.schedule = schedule
+        self.d_out = d_out
+        self.class_weight = class_weight
+        self.augment = augment
+        self.categorical_features = categorical_features
+        self.validation_fraction = validation_fraction
+        self.device = device
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any = None) -> PlainClassifier:
+        with ready.seeded(self.random_state) as generator:
+            prepared = ready.prepare(
+                X,
+                y,
+                categorical=self.categorical_features,
+                validation_fraction=self.validation_fraction,
+                generator=generator,
+            )
+            unused = {"objective": "self", "lambda_sparse": 0.0, "lambda_conf": 0.0, "d_att": 1}
+            encoder = ready.make_encoder(self.encoder, prepared)
+            params = self.get_params(deep=False) | unused
+            config = ready.make_config(params, len(prepared.train), can_mix=encoder.can_mix)
+            model = ready.make_model(
+                encoder,
+                len(prepared.classes),
+                d_att=1,
+                d_out=self.d_out,
+                normalize="softmax",
+                device=self.device,
+            )
+            device = next(model.parameters()).device
+            validation = prepared.validation
+            with progress_bar(self.verbose, config.max_epochs, "plain encoder") as on_step:
+                self.history_ = train(
+                    model,
+                    prepared.train,
+                    config,
+                    loss_terms=plain_terms(
+                        ready.class_weights(self.class_weight, prepared.train.labels, prepared.classes, device)
+                    ),
+                    measure=None if validation is None else partial(measure_plain, model, validation),
+                    generator=generator,
+                    augment=ready.make_augment(self.augment, prepared.inputs),
+                    on_step=on_step,
+                )
+        self.model_, self.inputs_, self.classes_ = model, prepared.inputs, prepared.classes.values
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        return self.classes_[self.predict_proba(X).argmax(1)]
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Return the softmax of the logits at alpha 0 `(n, n_classes)`."""
+        check_is_fitted(self)
+        samples = self.inputs_.tensor(self.inputs_.source(X))
+        device = next(self.model_.parameters()).device
+        with torch.no_grad():
+            logits = [self.model_.self_logits(x.to(device)).cpu() for x in samples.split(512)]
+        return torch.cat(logits).double().softmax(1).numpy()

@@ -1,0 +1,1 @@
+"""The paper's mathematics: normalisation, relational attention, objectives and the model."""

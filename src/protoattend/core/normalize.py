@@ -1,0 +1,121 @@
+"""The normalisation functions n() of eq. 1: scores of candidates become weights p >= 0 that sum to one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from protoattend.errors import UserError, choose
+
+
+def softmax(scores: Tensor, dim: int = -1, *, exclude: Tensor | None = None) -> Tensor:
+    """Return softmax weights along `dim`; candidates where `exclude` is true get weight 0.
+
+    >>> softmax(torch.tensor([[0.0, 0.0]]))
+    tensor([[0.5000, 0.5000]])
+    """
+    masked = _masked(scores, exclude)
+    require_a_finite_maximum(masked.amax(dim))
+    return torch.softmax(masked, dim).to(scores.dtype)
+
+
+def sparsemax(scores: Tensor, dim: int = -1, *, exclude: Tensor | None = None) -> Tensor:
+    """Return the Euclidean projection of the scores onto the simplex: p_j = max(z_j - tau, 0), sum p = 1.
+
+    Few weights are non-zero: a candidate whose score is 1 or more below the largest never gets any.
+    Candidates where `exclude` is true, or whose score is -inf, get weight 0. Half precision is computed in float32.
+
+    >>> sparsemax(torch.tensor([[1.0, 0.8, -1.0]]))
+    tensor([[0.6000, 0.4000, 0.0000]])
+    """
+    masked = _masked(scores, exclude).movedim(dim, -1)
+    # compile and export need a fixed graph: no data-dependent loop
+    weights = _sparsemax_by_sort(masked) if torch.compiler.is_compiling() else _SparsemaxByNewton.apply(masked)
+    return weights.movedim(-1, dim).to(scores.dtype)
+
+
+NORMALIZERS: dict[str, Callable[..., Tensor]] = {"softmax": softmax, "sparsemax": sparsemax}
+
+
+def normalizer(name: str) -> Callable[..., Tensor]:
+    """Return the normalisation function called `name`."""
+    return NORMALIZERS[choose(name, NORMALIZERS, "normalize")]
+
+
+def sparsemax_threshold(shifted: Tensor) -> Tensor:
+    """Return tau `(..., 1)` for scores whose largest is 0 along the last dimension.
+
+    tau solves sum_j max(z_j - tau, 0) = 1. The left side is convex and falls with tau, so Newton's method started
+    at -1 (where it is at least 1) climbs to the root without overshooting and stops when the support stops shrinking.
+    """
+    tau = shifted.new_full((*shifted.shape[:-1], 1), -1.0)
+    before = torch.full_like(tau, torch.inf)
+    while True:
+        inside = shifted > tau
+        count = inside.sum(-1, keepdim=True, dtype=shifted.dtype)
+        if bool((count >= before).all()):
+            return tau
+        # torch.where, not a product: -inf * 0 would be NaN.
+        total = torch.where(inside, shifted, 0.0).sum(-1, keepdim=True)
+        tau = torch.maximum(tau, (total - 1.0) / count)
+        before = count
+
+
+def _masked(scores: Tensor, exclude: Tensor | None) -> Tensor:
+    if 0 in scores.shape:
+        raise UserError(
+            f"every input needs at least one candidate to attend to, but the scores are {tuple(scores.shape)}."
+        )
+    work = scores.float() if scores.dtype in (torch.float16, torch.bfloat16) else scores
+    return work if exclude is None else work.masked_fill(exclude, -torch.inf)
+
+
+def require_a_finite_maximum(largest: Tensor) -> None:
+    """One look at the row maxima finds NaN, +inf and rows without any candidate."""
+    if torch.compiler.is_compiling() or bool(torch.isfinite(largest).all()):
+        return
+    if bool(torch.isneginf(largest).any()):
+        raise UserError(
+            "every input needs at least one candidate to attend to, but for "
+            f"{int(torch.isneginf(largest).sum())} of {largest.numel()} inputs all are excluded; "
+            "pass more candidates than are excluded, for example a batch of at least two samples."
+        )
+    raise UserError(
+        f"attention scores must be finite, but {int((~torch.isfinite(largest)).sum())} of {largest.numel()} rows hold "
+        "NaN or infinity; look for non-finite inputs, or lower learning_rate if this came up in training."
+    )
+
+
+class _SparsemaxByNewton(torch.autograd.Function):
+    """Sparsemax over the last dimension; its Jacobian is diag(s) - s s^T / |s| for the support s (eq. of the paper)."""
+
+    @staticmethod
+    def forward(ctx: Any, scores: Tensor) -> Tensor:
+        largest = scores.amax(-1, keepdim=True)
+        require_a_finite_maximum(largest)
+        shifted = scores - largest
+        weights = (shifted - sparsemax_threshold(shifted)).clamp_(min=0)
+        ctx.save_for_backward(weights)
+        return weights
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Tensor) -> Tensor:
+        (weights,) = ctx.saved_tensors
+        support = weights > 0
+        on_support = torch.where(support, grad_outputs[0], 0.0)
+        mean = on_support.sum(-1, keepdim=True) / support.sum(-1, keepdim=True)
+        return torch.where(support, on_support - mean, 0.0)
+
+
+def _sparsemax_by_sort(scores: Tensor) -> Tensor:
+    """The same projection in plain differentiable operations of fixed shape (Martins & Astudillo's algorithm 1)."""
+    shifted = scores - scores.amax(-1, keepdim=True).detach()
+    ordered = shifted.sort(dim=-1, descending=True).values.clamp(min=-2.0)
+    rank = torch.arange(1, scores.shape[-1] + 1, device=scores.device, dtype=scores.dtype)
+    above = ordered.cumsum(-1) - 1.0
+    size = (rank * ordered > above).sum(-1, keepdim=True)
+    tau = above.gather(-1, size - 1) / size.to(scores.dtype)
+    return torch.where(shifted > tau, shifted - tau, 0.0)

@@ -1,0 +1,218 @@
+"""What people have (arrays, DataFrames, texts, images) made into samples that can be indexed, encoded and shown.
+
+Each kind of input is one frozen dataclass with the same verbs:
+`fit(X)` learns the form, `source(X)` validates and gives the canonical array kept in the database, `tensor(source)` is
+what the model eats, `exhibit(row)` is what a person is shown, `form()` the sizes an encoder is built for.
+`state()` goes into JSON and back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from protoattend.encoders.text import encode_text
+from protoattend.errors import UserError, choose
+
+Source = np.ndarray  # n rows, in the canonical form of its kind
+
+
+class Inputs(Protocol):
+    """The verbs that every kind of input has."""
+
+    kind: ClassVar[str]
+
+    def source(self, X: Any) -> Source: ...
+    def tensor(self, source: Source) -> Tensor: ...
+    def exhibit(self, row: Any) -> Any: ...
+    def form(self) -> dict[str, Any]: ...
+    def state(self) -> dict[str, Any]: ...
+
+
+@dataclass(frozen=True)
+class ImageInputs:
+    """Images of one size, kept as `(n, c, h, w)`, in uint8 where they came so."""
+
+    channels: int
+    height: int
+    width: int
+    low: float
+    high: float
+    kind: ClassVar[str] = "images"
+
+    @classmethod
+    def fit(cls, X: Any) -> ImageInputs:
+        images = _channels_first(np.asarray(X))
+        _require_finite(images, "X")
+        low, high = (0.0, 255.0) if images.dtype == np.uint8 else (float(images.min()), float(images.max()))
+        channels, height, width = images.shape[1:]
+        return cls(channels, height, width, low, high)
+
+    def source(self, X: Any) -> Source:
+        images = _channels_first(np.asarray(X))
+        if images.shape[1:] != (self.channels, self.height, self.width):
+            raise UserError(
+                f"images must have the size seen in fit, {self._size(self.channels, self.height, self.width)}, "
+                f"but got {self._size(*images.shape[1:])}; resize them first."
+            )
+        _require_finite(images, "X")
+        return images
+
+    def tensor(self, source: Source) -> Tensor:
+        return torch.from_numpy(np.ascontiguousarray(source))
+
+    def exhibit(self, row: Any) -> np.ndarray:
+        """Return the image as uint8 `(h, w)` or `(h, w, 3)`."""
+        image = np.asarray(row)
+        if image.dtype != np.uint8:
+            span = max(self.high - self.low, 1e-12)
+            image = np.clip((image - self.low) / span * 255, 0, 255).astype(np.uint8)
+        return image[0] if self.channels == 1 else np.moveaxis(image[:3], 0, -1)
+
+    def form(self) -> dict[str, Any]:
+        return {"channels": self.channels, "height": self.height, "width": self.width}
+
+    def state(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> ImageInputs:
+        return cls(**state)
+
+    @staticmethod
+    def _size(channels: int, height: int, width: int) -> str:
+        return f"{height}x{width} with {channels} channel{'s' if channels > 1 else ''}"
+
+
+@dataclass(frozen=True)
+class TextInputs:
+    """Texts, read as characters; longer ones are cut at `length`, empty ones are all padding."""
+
+    length: int
+    kind: ClassVar[str] = "text"
+
+    LONGEST: ClassVar[int] = 448  # the paper's length for DBPedia
+
+    @classmethod
+    def fit(cls, X: Any) -> TextInputs:
+        lengths = [len(text) for text in _texts(X)]
+        usual = int(np.quantile(lengths, 0.95))
+        return cls(length=int(np.clip(-(-usual // 16) * 16, 32, cls.LONGEST)))
+
+    def source(self, X: Any) -> Source:
+        return _texts(X)
+
+    def tensor(self, source: Source) -> Tensor:
+        return encode_text(list(source), length=self.length)
+
+    def exhibit(self, row: Any) -> str:
+        return str(row)
+
+    def form(self) -> dict[str, Any]:
+        return {"length": self.length}
+
+    def state(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> TextInputs:
+        return cls(**state)
+
+
+def kind_of(X: Any) -> str:
+    """Return "images", "text" or "table" from the form of X."""
+    if hasattr(X, "columns") and hasattr(X, "__getitem__"):
+        return "table"
+    if isinstance(X, (list, tuple)) and any(isinstance(row, str) or row is None for row in X):
+        return "text"
+    array = np.asarray(X)
+    if array.ndim == 1 and array.dtype.kind in "UOT" and any(isinstance(row, str) for row in array):
+        return "text"
+    if array.ndim in (3, 4):
+        return "images"
+    return "table"  # whose own checks say what is wrong with anything else
+
+
+def require_rows(X: Any) -> None:
+    """Raise unless X has at least one row."""
+    shape = getattr(X, "shape", None)
+    count = shape[0] if shape else len(X) if hasattr(X, "__len__") else 1
+    if count == 0:
+        raise UserError(
+            f"X needs at least one row, but got 0 sample(s) (shape={shape or (0,)}) while a minimum of 1 is required."
+        )
+
+
+def _channels_first(array: np.ndarray) -> np.ndarray:
+    """Return images as `(n, c, h, w)` from `(n, h, w)`, `(n, c, h, w)` or `(n, h, w, c)`."""
+    if array.ndim == 3:
+        images = array[:, None]
+    elif array.ndim == 4 and array.shape[1] in (1, 3, 4):
+        images = array
+    elif array.ndim == 4 and array.shape[-1] in (1, 3, 4):
+        images = np.moveaxis(array, -1, 1)
+    else:
+        raise UserError(
+            "images must be (n, h, w), (n, c, h, w) or (n, h, w, c) with 1, 3 or 4 channels, "
+            f"but X has shape {array.shape}; reshape or transpose it."
+        )
+    if images.dtype in (np.uint8, np.float32):
+        return images
+    if images.dtype.kind not in "fiub":
+        raise UserError(
+            f"images must hold numbers, but X has dtype {images.dtype}; convert it with X.astype('float32')."
+        )
+    return images.astype(np.uint8 if images.dtype == bool else np.float32)
+
+
+def _require_finite(array: np.ndarray, name: str) -> None:
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        first = int(np.argwhere(~np.isfinite(array.reshape(len(array), -1)).all(1))[0, 0])
+        raise UserError(
+            f"images must be finite, but {name}[{first}] contains NaN or infinity; drop or repair such images first."
+        )
+
+
+def _texts(X: Any) -> np.ndarray:
+    texts = np.empty(len(X), dtype=object)
+    for i, text in enumerate(X):
+        if not isinstance(text, str):
+            raise UserError(
+                f"every text must be a str, but X[{i}] is {text!r} of type {type(text).__name__}; "
+                "drop it or pass an empty string, which is read as a text without characters."
+            )
+        texts[i] = text
+    return texts
+
+
+def unpack_dataset(dataset: Any) -> tuple[Any, Any]:
+    """Return X and y of a torch Dataset that gives (x, y)."""
+    pairs = [dataset[i] for i in range(len(dataset))]
+    if not pairs or not all(isinstance(pair, (tuple, list)) and len(pair) == 2 for pair in pairs):
+        raise UserError("a Dataset must give at least one pair (x, y); wrap it so that dataset[i] returns that.")
+    X, y = zip(*pairs, strict=True)
+    labels = [label.item() if hasattr(label, "item") else label for label in y]
+    return (list(X) if isinstance(X[0], str) else np.stack([np.asarray(x) for x in X])), labels
+
+
+def fit_inputs(X: Any, *, categorical: Any = None) -> Inputs:
+    """Learn the form of X; `categorical` names integer columns of a table that are codes."""
+    from protoattend.data.tables import TableInputs
+
+    require_rows(X)
+    kind = kind_of(X)
+    if kind == "table":
+        return TableInputs.fit(X, categorical=categorical)
+    return ImageInputs.fit(X) if kind == "images" else TextInputs.fit(X)
+
+
+def inputs_from_state(kind: str, state: dict[str, Any]) -> Inputs:
+    """Rebuild inputs from what `state()` gave."""
+    from protoattend.data.tables import TableInputs
+
+    classes = {"images": ImageInputs, "text": TextInputs, "table": TableInputs}
+    return classes[choose(kind, classes, "kind of input")].from_state(state)  # type: ignore[attr-defined]

@@ -1,0 +1,201 @@
+"""Tables with mixed columns: numbers are standardised, categories become codes, missing values stay visible."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from protoattend.errors import UserError
+
+UNKNOWN = 0  # the code of a missing category and of one never seen in fit
+DAY = np.timedelta64(1, "D")
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: a number (or date, as days) with mean and scale, or a category with its known values."""
+
+    name: str
+    kind: str  # "number" | "date" | "category"
+    mean: float = 0.0
+    scale: float = 1.0
+    categories: tuple[str, ...] = ()
+
+    def encode(self, values: np.ndarray) -> np.ndarray:
+        """Return the column as float64: standardised with NaN for missing, or codes with 0 for unknown."""
+        if self.kind == "category":
+            codes = {category: code for code, category in enumerate(self.categories, start=1)}
+            return np.array([codes.get(str(value), UNKNOWN) for value in values], dtype=np.float64)
+        numbers = _dates_as_days(values) if self.kind == "date" else _numbers(values, self.name)
+        return (numbers - self.mean) / self.scale
+
+    def show(self, value: float) -> str:
+        """Return what a person is shown for an encoded value."""
+        if self.kind == "category":
+            return self.categories[int(value) - 1] if value else "(unknown)"
+        if np.isnan(value):
+            return "(missing)"
+        number = value * self.scale + self.mean
+        if self.kind == "date":
+            return str(np.datetime64(0, "D") + np.timedelta64(round(number), "D"))
+        # Encoded values are float32: six significant digits are what survives.
+        return f"{float(f'{number:.6g}'):g}" if abs(number) < 1e6 else f"{number:,.0f}"
+
+
+@dataclass(frozen=True)
+class TableInputs:
+    """A table kept as float32 `(n, f)`: first the numbers and dates, then the codes of the categories."""
+
+    columns: tuple[Column, ...]
+    names: tuple[str, ...]  # in the order of X
+    named: bool  # by the user, in a DataFrame
+    kind: ClassVar[str] = "table"
+
+    @classmethod
+    def fit(cls, X: Any, *, categorical: Iterable[Any] | None = None) -> TableInputs:
+        names, raw, named = _columns(X)
+        declared = {str(name) for name in (() if categorical is None else categorical)}
+        if declared - set(names):
+            raise UserError(
+                f"categorical_features must name columns of X, but {sorted(declared - set(names))} are not among "
+                f"{names[:20]}; check the spelling."
+            )
+        fitted = [_fit_column(name, raw[name], name in declared) for name in names]
+        fitted.sort(key=lambda column: column.kind == "category")
+        return cls(columns=tuple(fitted), names=tuple(names), named=named)
+
+    def form(self) -> dict[str, Any]:
+        """Return the number of number columns, and of codes (with the unknown one) in each category column."""
+        sizes = [len(column.categories) + 1 for column in self.columns if column.kind == "category"]
+        return {"n_numbers": len(self.columns) - len(sizes), "cardinalities": sizes}
+
+    def source(self, X: Any) -> np.ndarray:
+        names, raw, _ = _columns(X)
+        missing = [column.name for column in self.columns if column.name not in raw]
+        if missing and self.named:
+            raise UserError(
+                f"X must have the columns seen in fit, but {missing} are missing; it has {names[:20]}. "
+                "Add them (missing values may be NaN)."
+            )
+        if len(names) != len(self.columns) and not self.named:
+            raise UserError(
+                f"X has {len(names)} features, but ProtoAttendClassifier is expecting {len(self.columns)} features "
+                "as input, as in fit; pass the same columns."
+            )
+        encoded = [column.encode(raw[column.name]) for column in self.columns]
+        return np.stack(encoded, axis=1).astype(np.float32)
+
+    def tensor(self, source: np.ndarray) -> Tensor:
+        return torch.from_numpy(np.ascontiguousarray(source))
+
+    def exhibit(self, row: Any) -> dict[str, str]:
+        return {column.name: column.show(float(value)) for column, value in zip(self.columns, row, strict=True)}
+
+    def state(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> TableInputs:
+        columns = [Column(**{**column, "categories": tuple(column["categories"])}) for column in state["columns"]]
+        return cls(columns=tuple(columns), names=tuple(state["names"]), named=state["named"])
+
+
+def _columns(X: Any) -> tuple[list[str], dict[str, np.ndarray], bool]:
+    """Return column names, raw columns, and whether the names are the user's own."""
+    if hasattr(X, "columns"):
+        names = [str(name) for name in X.columns]
+        if len(set(names)) < len(names):
+            twice = sorted({name for name in names if names.count(name) > 1})
+            raise UserError(f"column names must be unique, but {twice} appear more than once; rename them.")
+        return names, {str(name): _values(X[name]) for name in X.columns}, True
+    if hasattr(X, "toarray"):
+        raise UserError("sparse input is not supported: X must be dense; convert it with X.toarray().")
+    array = np.asarray(X)
+    if array.ndim != 2:
+        raise UserError(
+            f"a table must be two-dimensional, but X has shape {array.shape}. Reshape your data: "
+            "X.reshape(-1, 1) for one feature, X.reshape(1, -1) for one sample."
+        )
+    if array.shape[1] == 0:
+        raise UserError(
+            f"X needs at least one column, but got 0 feature(s) (shape={array.shape}) while a minimum of 1 is required."
+        )
+    if array.dtype.kind == "c":
+        raise UserError("Complex data not supported: X must be real; pass X.real and X.imag as columns.")
+    return (
+        [str(i) for i in range(array.shape[1])],
+        {str(i): array[:, i] for i in range(array.shape[1])},
+        False,
+    )
+
+
+def _values(column: Any) -> np.ndarray:
+    """Return a DataFrame's column as numpy; a declared categorical dtype comes back as strings."""
+    declared = hasattr(column, "cat") or str(getattr(column, "dtype", "")).lower().startswith("categorical")
+    values = np.asarray(column.astype(object) if declared and hasattr(column, "astype") else column)
+    return (
+        np.array([value if _is_missing(value) else str(value) for value in values], dtype=object)
+        if declared
+        else values
+    )
+
+
+def _fit_column(name: str, values: np.ndarray, declared: bool) -> Column:
+    if values.dtype.kind == "M":
+        days = _dates_as_days(values)
+        return Column(name, "date", *_mean_and_scale(days))
+    if not declared and _looks_numeric(values):
+        return Column(name, "number", *_mean_and_scale(_numbers(values, name)))
+    known = sorted({str(value) for value in values if not _is_missing(value)})
+    return Column(name, "category", categories=tuple(known))
+
+
+def _looks_numeric(values: np.ndarray) -> bool:
+    if values.dtype.kind in "fiub":
+        return True
+    return all(_is_missing(value) or isinstance(value, (int, float, np.number, np.bool_)) for value in values)
+
+
+def _numbers(values: np.ndarray, name: str) -> np.ndarray:
+    try:
+        numbers = (
+            np.array([np.nan if _is_missing(value) else value for value in values], dtype=np.float64)
+            if (values.dtype == object)
+            else values.astype(np.float64)
+        )
+    except (TypeError, ValueError) as error:
+        raise UserError(
+            f"column {name!r} must hold numbers as in fit, but it holds something else ({error}); convert it first."
+        ) from None
+    if np.isinf(numbers).any():
+        row = int(np.flatnonzero(np.isinf(numbers))[0])
+        raise UserError(
+            f"numbers must be finite, but column {name!r} contains infinity at row {row}; replace it by NaN (a missing "
+            "value) or by a large number."
+        )
+    return numbers
+
+
+def _dates_as_days(values: np.ndarray) -> np.ndarray:
+    dates = np.asarray(values, dtype="datetime64[ns]")
+    return np.where(np.isnat(dates), np.nan, (dates - np.datetime64(0, "ns")) / DAY)
+
+
+def _mean_and_scale(numbers: np.ndarray) -> tuple[float, float]:
+    """Return mean and standard deviation of what is there; a constant or empty column has scale 1."""
+    known = numbers[~np.isnan(numbers)]
+    if len(known) == 0:
+        return 0.0, 1.0
+    scale = float(known.std())
+    return float(known.mean()), scale if scale > 1e-12 * max(1.0, float(np.abs(known).max())) else 1.0
+
+
+def _is_missing(value: Any) -> bool:
+    if value is None or type(value).__name__ == "NAType":  # pandas.NA refuses to be compared
+        return True
+    return bool(value != value)  # NaN and NaT differ from themselves

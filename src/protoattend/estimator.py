@@ -1,0 +1,311 @@
+"""ProtoAttendClassifier: a scikit-learn classifier whose every decision is a weighted sum of real training samples."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor, nn
+
+from protoattend.core.attention import confidence
+from protoattend.core.model import ProtoAttend
+from protoattend.data.inputs import require_rows
+from protoattend.data.tables import TableInputs
+from protoattend.database.search import Decisions
+from protoattend.database.store import CandidateDatabase, encode
+from protoattend.errors import UserError
+from protoattend.export import load_classifier, save_classifier
+from protoattend.training import prepare as ready
+from protoattend.training.candidates import make_strategy
+from protoattend.training.history import History
+from protoattend.training.loop import TrainingConfig, measure_with_prototypes, prototype_terms, train
+from protoattend.training.progress import progress_bar
+from protoattend.training.schedule import Schedule
+from protoattend.trust.conformal import Conformal, class_support
+from protoattend.trust.explain import Explanations, explain
+from protoattend.trust.labels import LabelIssues, find_label_issues
+from protoattend.trust.ood import disagreement
+from protoattend.trust.selective import threshold_for_accuracy
+
+
+class ProtoAttendClassifier(ClassifierMixin, BaseEstimator):
+    """Classify images, texts or tables from a few real training samples, and say which ones.
+
+    Parameters
+    ----------
+    encoder : "auto", a name ("fast-cnn", "resnet32", "resnet50", "char-cnn", "vdcnn", "mlp", "lstm", "features") or any
+        nn.Module that maps a batch to features. "auto" goes by the kind of X.
+    normalize : "sparsemax" (few prototypes) or "softmax" (finer confidence).
+    objective : a row of the paper's Table 1: "self", "prototype", "joint", "self+prototype", "annealed" or
+        "self+prototype+joint".
+    lambda_sparse, lambda_conf : weights of the sparsity and confidence regularisers.
+    candidates : "in-batch", "sampled" (the paper) or "bank"; n_candidates is how many of the latter two.
+    batch_size : rows of a step at the most; small data gets smaller batches, so that an epoch has 16 steps.
+    max_epochs : a number, or "auto" by the size of the data.
+    learning_rate, weight_decay, schedule : of Adam; schedule None is one-cycle.
+    mixup : how strongly training inputs are blended in pairs, from 0 to 1 (images and tables); it keeps prototypes
+        diverse and confidence honest.
+    d_att, d_out : widths of queries and keys, and of values.
+    class_weight : None, "balanced" or {label: weight}. augment : "auto" (small shifts of images), None or a callable.
+    categorical_features : columns of numbers that are really codes.
+    validation_fraction : share of the rows held out to choose the best epoch; they are candidates afterwards.
+    device, random_state, verbose : where to compute; the seed; 0 is silent, 1 shows progress, 2 leaves it standing.
+
+    Attributes
+    ----------
+    classes_, model_ (ProtoAttend), database_ (CandidateDatabase), inputs_, history_, n_features_in_ (tables).
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> X, y = load_wine(return_X_y=True)
+    >>> clf = ProtoAttendClassifier(max_epochs=20, random_state=0, verbose=0).fit(X, y)
+    >>> explanation = clf.explain(X[:1])[0]
+    >>> explanation.prediction, len(explanation.prototypes) > 0
+    (np.int64(0), True)
+    """
+
+    def __init__(
+        self,
+        encoder: str | nn.Module = "auto",
+        normalize: str = "sparsemax",
+        objective: str = "self+prototype+joint",
+        lambda_sparse: float = 0.0,
+        lambda_conf: float = 0.0,
+        candidates: str = "in-batch",
+        n_candidates: int | None = None,
+        batch_size: int = 256,
+        max_epochs: int | str = "auto",
+        learning_rate: float = 2e-3,
+        weight_decay: float = 0.0,
+        mixup: float = 1.0,
+        schedule: Schedule | None = None,
+        d_att: int = 16,
+        d_out: int = 64,
+        class_weight: Mapping[Any, float] | str | None = None,
+        augment: Any = "auto",
+        categorical_features: Any = None,
+        validation_fraction: float = 0.1,
+        device: str = "auto",
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 1,
+    ) -> None:
+        self.encoder = encoder
+        self.normalize = normalize
+        self.objective = objective
+        self.lambda_sparse = lambda_sparse
+        self.lambda_conf = lambda_conf
+        self.candidates = candidates
+        self.n_candidates = n_candidates
+        self.batch_size = batch_size
+        self.max_epochs = max_epochs
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.mixup = mixup
+        self.schedule = schedule
+        self.d_att = d_att
+        self.d_out = d_out
+        self.class_weight = class_weight
+        self.augment = augment
+        self.categorical_features = categorical_features
+        self.validation_fraction = validation_fraction
+        self.device = device
+        self.random_state = random_state
+        self.verbose = verbose
+
+    # -- learning -----------------------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any = None) -> ProtoAttendClassifier:
+        """Train on X and y, then make all of X the database. A torch Dataset of (x, y) needs no y."""
+        with ready.seeded(self.random_state) as generator:
+            prepared = ready.prepare(
+                X,
+                y,
+                categorical=self.categorical_features,
+                validation_fraction=self.validation_fraction,
+                generator=generator,
+            )
+            encoder = ready.make_encoder(self.encoder, prepared)
+            config = ready.make_config(self.get_params(deep=False), len(prepared.train), can_mix=encoder.can_mix)
+            model = ready.make_model(
+                encoder,
+                len(prepared.classes),
+                d_att=self.d_att,
+                d_out=self.d_out,
+                normalize=self.normalize,
+                device=self.device,
+            )
+            history = self._train(model, prepared, config, generator)
+        database = CandidateDatabase.build(
+            model, prepared.X, prepared.y, inputs=prepared.inputs, classes=prepared.classes
+        )
+        self._keep(database, history)
+        return self
+
+    def _train(
+        self, model: ProtoAttend, prepared: ready.Prepared, config: TrainingConfig, generator: torch.Generator
+    ) -> History:
+        device = next(model.parameters()).device
+        augment = ready.make_augment(self.augment, prepared.inputs)
+
+        def fetch(rows: Tensor) -> tuple[Tensor, Tensor]:
+            x = prepared.train.samples[rows]
+            x = x if augment is None else augment(x, generator)
+            return x.to(device), prepared.train.labels[rows].to(device)
+
+        strategy = make_strategy(
+            self.candidates,
+            fetch=fetch,
+            n_rows=len(prepared.train),
+            n_candidates=self.n_candidates,
+            batch_size=config.batch_size,
+            generator=generator,
+        )
+        class_weight = ready.class_weights(self.class_weight, prepared.train.labels, prepared.classes, device)
+        measure = None
+        if prepared.validation is not None:
+            candidates = prepared.validation_candidates(generator)
+            measure = partial(measure_with_prototypes, model, prepared.validation, candidates)
+        with progress_bar(self.verbose, config.max_epochs, "ProtoAttend") as on_step:
+            return train(
+                model,
+                prepared.train,
+                config,
+                loss_terms=prototype_terms(config, strategy, class_weight),
+                measure=measure,
+                generator=generator,
+                augment=augment,
+                on_step=on_step,
+            )
+
+    def _keep(self, database: CandidateDatabase, history: History) -> None:
+        """Become fitted: what fit and load end with."""
+        self.database_ = database
+        self.model_ = database.model
+        self.inputs_ = database.inputs
+        self.classes_ = database.classes.values
+        self.history_ = history
+        self.conformal_: Conformal | None = None
+        if isinstance(self.inputs_, TableInputs):
+            self.n_features_in_ = len(self.inputs_.columns)
+            if self.inputs_.named:
+                self.feature_names_in_ = np.array(self.inputs_.names, dtype=object)
+
+    # -- deciding -----------------------------------------------------------------------------------------------------
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the label of each row: the decision on its prototypes (alpha = 1)."""
+        logits = self._decide(X).logits
+        return self.classes_[logits.argmax(1).numpy()]
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Return class probabilities `(n, n_classes)`: the softmax of the logits at alpha = 1."""
+        return self._decide(X).logits.double().softmax(1).numpy()
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Return the logits at alpha = 1 `(n, n_classes)`, or with two classes their difference `(n,)`."""
+        logits = self._decide(X).logits.numpy()
+        return logits[:, 1] - logits[:, 0] if len(self.classes_) == 2 else logits
+
+    def class_mass(self, X: Any) -> np.ndarray:
+        """Return how much prototype weight lies on each label `(n, n_classes)`."""
+        return self._decide(X).class_mass.numpy()
+
+    def confidence(self, X: Any) -> np.ndarray:
+        """Return C_i of eq. 3 `(n,)`: the share of prototype weight whose label is the prediction."""
+        return _confidence(self._decide(X))
+
+    def explain(self, X: Any = None, top: int = 5) -> Explanations:
+        """Return each row's prototypes; X=None explains every row of the database, each without itself."""
+        check_is_fitted(self)
+        if X is None:
+            rows = self.database_.rows
+            shown = [self.inputs_.exhibit(row) for row in rows.source]
+            return explain(self.database_, rows.queries, shown, top=top, leave_one_out=True)
+        source = self._source(X)
+        queries = encode(self.model_, self.inputs_.tensor(source)).queries
+        return explain(self.database_, queries, [self.inputs_.exhibit(row) for row in source], top=top)
+
+    # -- trusting -----------------------------------------------------------------------------------------------------
+
+    def predict_or_abstain(self, X: Any, min_confidence: float) -> tuple[np.ndarray, np.ndarray]:
+        """Return the labels, and which of them are answers: those with confidence of at least `min_confidence`."""
+        decisions = self._decide(X)
+        return self.classes_[decisions.logits.argmax(1).numpy()], _confidence(decisions) >= min_confidence
+
+    def threshold_for(self, X: Any, y: Any, accuracy: float = 0.99) -> float:
+        """Return the lowest min_confidence that gives `accuracy` on these labelled samples, unseen in training."""
+        decisions = self._decide(X)
+        correct = decisions.logits.argmax(1) == self.database_.classes.encode(y)
+        return threshold_for_accuracy(_confidence(decisions), correct.numpy(), accuracy)
+
+    def calibrate(self, X: Any, y: Any) -> ProtoAttendClassifier:
+        """Learn from labelled samples unseen in training what `prediction_set` needs for its guarantee."""
+        support = _class_support(self._decide(X))
+        self.conformal_ = Conformal.fit(support, self.database_.classes.encode(y).numpy())
+        return self
+
+    def prediction_set(self, X: Any, coverage: float = 0.95) -> list[list[Any]]:
+        """Return for each row the labels that together hold the true one at least `coverage` of the time."""
+        decisions = self._decide(X)
+        if self.conformal_ is None:
+            raise UserError("prediction_set needs calibration first; call calibrate(X_cal, y_cal) with unseen samples.")
+        inside = self.conformal_.sets(_class_support(decisions), coverage)
+        return [self.classes_[row].tolist() for row in inside]
+
+    def ood_score(self, X: Any) -> np.ndarray:
+        """Return how strange each row is `(n,)`; higher is further from the training data."""
+        return disagreement(self.confidence(X))
+
+    def find_label_issues(self) -> LabelIssues:
+        """Return the candidates whose prototypes, themselves left out, agree on another label; worst first."""
+        check_is_fitted(self)
+        rows = self.database_.rows
+        mass = self.database_.decide(rows.queries, own=torch.arange(len(rows))).class_mass
+        return find_label_issues(mass.numpy(), rows.labels.numpy(), indices=rows.ids, classes=self.classes_)
+
+    # -- keeping ------------------------------------------------------------------------------------------------------
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write model and database into `folder`, wholly or not at all; no pickle."""
+        check_is_fitted(self)
+        save_classifier(self, folder)
+
+    @classmethod
+    def load(cls, folder: str | os.PathLike[str], *, encoder: nn.Module | None = None) -> ProtoAttendClassifier:
+        """Read a saved classifier; one trained with a module of your own needs that module as `encoder`."""
+        return load_classifier(cls, folder, encoder)
+
+    # -- inside -------------------------------------------------------------------------------------------------------
+
+    def _source(self, X: Any) -> np.ndarray:
+        require_rows(X)
+        return self.inputs_.source(X)
+
+    def _decide(self, X: Any) -> Decisions:
+        check_is_fitted(self)
+        queries = encode(self.model_, self.inputs_.tensor(self._source(X))).queries
+        return self.database_.decide(queries)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "database_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True  # a missing value, handled
+        tags.non_deterministic = self.random_state is None
+        return tags
+
+
+def _confidence(decisions: Decisions) -> np.ndarray:
+    return confidence(decisions.class_mass, decisions.logits.argmax(1)).numpy()
+
+
+def _class_support(decisions: Decisions) -> np.ndarray:
+    return class_support(decisions.class_mass.numpy(), decisions.logits.softmax(1).numpy())

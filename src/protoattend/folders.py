@@ -1,0 +1,65 @@
+"""Writing folders so that a crash or a full disk never leaves half of one behind; reading JSON with clear errors."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from protoattend.errors import BadFile, UserError
+
+
+@contextmanager
+def atomic_folder(folder: str | os.PathLike[str]) -> Iterator[Path]:
+    """Yield a temporary folder that takes the place of `folder` when the block ends well and vanishes if it fails."""
+    target = Path(folder)
+    if target.exists() and not target.is_dir():
+        raise UserError(f"a folder is needed to save into, but {target} is a file; choose another name.")
+    if target.is_dir() and any(target.iterdir()) and not (target / "meta.json").exists():
+        raise UserError(f"{target} holds other files, which saving would replace; choose a new or empty folder.")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    fresh = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+    try:
+        yield fresh
+        for path in fresh.rglob("*"):
+            if path.is_file():
+                with path.open("rb") as file:
+                    os.fsync(file.fileno())
+        fresh.chmod(0o755)  # mkdtemp makes it private
+        if target.exists():
+            old = Path(tempfile.mkdtemp(prefix=f".{target.name}-old-", dir=target.parent))
+            os.replace(target, old)
+            os.replace(fresh, target)
+            shutil.rmtree(old)
+        else:
+            os.replace(fresh, target)
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+
+
+def write_json(path: Path, content: Any) -> None:
+    path.write_text(json.dumps(content, indent=1, ensure_ascii=False), encoding="utf-8")
+
+
+def read_meta(folder: Path, what: str, version: int) -> dict[str, Any]:
+    """Return meta.json of a folder that holds `what` in format `version`."""
+    path = folder / "meta.json"
+    if not path.is_file():
+        raise BadFile(f"{folder} must be a folder with {what}, but it has no meta.json; check the path.")
+    try:
+        meta = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise BadFile(f"{path} must be JSON, but it cannot be read ({error}); restore it from a copy.") from None
+    if not isinstance(meta, dict) or meta.get("what") != what:
+        raise BadFile(f"{folder} must hold {what}, but its meta.json describes something else; check the path.")
+    if meta.get("version") != version:
+        raise BadFile(
+            f"{folder} has format version {meta.get('version')}, but this protoattend reads version {version}; "
+            "save it anew with the protoattend that wrote it, or install a matching one."
+        )
+    return meta

@@ -1,0 +1,1 @@
+"""The training loop, its candidate strategies, schedules and history."""

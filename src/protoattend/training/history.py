@@ -1,0 +1,72 @@
+"""What training saw, epoch by epoch, and its picture."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from protoattend.errors import MissingExtra
+
+
+@dataclass(frozen=True)
+class Measures:
+    """How good the model is on some labelled samples: both accuracies, and how many prototypes carry 95 %."""
+
+    self_accuracy: float
+    prototype_accuracy: float
+    median_prototypes: float
+
+
+@dataclass(frozen=True)
+class EpochRecord:
+    """One epoch: mean loss of each term, time taken, and measures where they were taken."""
+
+    epoch: int
+    seconds: float
+    losses: Mapping[str, float]
+    measures: Measures | None
+
+
+@dataclass(frozen=True)
+class History:
+    """All epochs of one training, and which one was kept."""
+
+    records: tuple[EpochRecord, ...]
+    best_epoch: int
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def __iter__(self) -> Iterator[EpochRecord]:
+        return iter(self.records)
+
+    def __getitem__(self, epoch: int) -> EpochRecord:
+        return self.records[epoch]
+
+    @property
+    def seconds(self) -> float:
+        return sum(record.seconds for record in self.records)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the loss terms, and the validation accuracies on a second axis; return the axis."""
+        try:
+            import matplotlib.pyplot as plt
+        except ImportError:
+            raise MissingExtra("matplotlib", "plot", "plotting the history") from None
+        ax = ax if ax is not None else plt.subplots(figsize=(7, 4), layout="constrained")[1]
+        epochs = [record.epoch for record in self.records]
+        for name in self.records[0].losses:
+            ax.plot(epochs, [record.losses[name] for record in self.records], label=f"{name} loss")
+        ax.set(xlabel="epoch", ylabel="training loss")
+        measured = [(record.epoch, record.measures) for record in self.records if record.measures is not None]
+        if measured:
+            right = ax.twinx()
+            at = [epoch for epoch, _ in measured]
+            right.plot(at, [m.self_accuracy for _, m in measured], "k:", label="self accuracy")
+            right.plot(at, [m.prototype_accuracy for _, m in measured], "k-", label="prototype accuracy")
+            right.axvline(self.best_epoch, color="0.8", zorder=0)
+            right.set(ylabel="validation accuracy", ylim=(None, 1.0))
+            right.legend(loc="center right", frameon=False)
+        ax.legend(loc="upper right", frameon=False)
+        return ax

@@ -1,0 +1,167 @@
+"""Explanations: for each decision its prototypes, their labels and how much of the decision each one carries."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from protoattend.core.attention import confidence
+from protoattend.database.search import Prototypes
+from protoattend.database.store import CandidateDatabase
+from protoattend.errors import MissingExtra, UserError
+
+
+@dataclass(frozen=True)
+class Prototype:
+    """One real sample a decision rests on; `index` is its row in the training X, `exhibit` what a person is shown."""
+
+    index: int
+    weight: float
+    label: Any
+    exhibit: Any
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why one input got its prediction."""
+
+    prediction: Any
+    confidence: float
+    prototypes: tuple[Prototype, ...]
+    weights: np.ndarray  # of all prototypes, heaviest first, also those not shown
+    exhibit: Any
+    label: Any = None  # the known label, for leave-one-out over the database
+
+    def n_prototypes(self, share: float = 0.95) -> int:
+        """Return how many prototypes carry `share` of the decision: the smallest k whose weights add up to it."""
+        if not 0 < share <= 1:
+            raise UserError(
+                f"share must be above 0 and at most 1, but got {share}; 0.95 asks for 95 % of the decision."
+            )
+        reached = np.cumsum(self.weights, dtype=np.float64)
+        # Weights sum to one only up to rounding: without the slack, share=1 might never be reached.
+        return min(int(np.searchsorted(reached, share - 1e-6)) + 1, len(self.weights))
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"#{p.index} {p.label!r} {p.weight:.2f}" for p in self.prototypes[:5])
+        return f"Explanation({self.prediction!r}, confidence={self.confidence:.2f}, prototypes=[{shown}])"
+
+
+@dataclass(frozen=True)
+class Explanations:
+    """The explanations of several inputs; `kind` of input tells how they are drawn."""
+
+    items: tuple[Explanation, ...]
+    kind: str
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __iter__(self) -> Iterator[Explanation]:
+        return iter(self.items)
+
+    def __getitem__(self, which: int | slice | Sequence[int] | np.ndarray) -> Any:
+        """Return one explanation, or Explanations of a slice or of several positions."""
+        if isinstance(which, (int, np.integer)):
+            return self.items[which]
+        chosen = self.items[which] if isinstance(which, slice) else tuple(self.items[int(i)] for i in which)
+        return Explanations(chosen, self.kind)
+
+    def plot(self, path: str | os.PathLike[str] | None = None, *, n: int = 8) -> Any:
+        """Draw the first `n` explanations; return the figure, or save it to `path` as well."""
+        from protoattend.trust.draw import draw
+
+        figure = draw(self[:n])
+        if path is not None:
+            figure.savefig(path, dpi=110)
+        return figure
+
+    def to_html(self, path: str | os.PathLike[str] | None = None, *, title: str = "Explanations") -> str:
+        """Return one self-contained HTML page, and write it to `path` where given."""
+        from protoattend.trust.html import page
+
+        html = page(self, title)
+        if path is not None:
+            Path(path).write_text(html, encoding="utf-8")
+        return html
+
+    def _repr_html_(self) -> str:
+        from protoattend.trust.html import fragment
+
+        return fragment(self[:8])
+
+    def to_frame(self) -> Any:
+        """Return a DataFrame with one row for each shown prototype of each input."""
+        try:
+            import pandas as pd
+        except ImportError:
+            raise MissingExtra("pandas", "table", "to_frame") from None
+        return pd.DataFrame(
+            [
+                {
+                    "input": i,
+                    "prediction": e.prediction,
+                    "confidence": e.confidence,
+                    "rank": rank,
+                    "index": p.index,
+                    "weight": p.weight,
+                    "label": p.label,
+                }
+                for i, e in enumerate(self.items)
+                for rank, p in enumerate(e.prototypes)
+            ],
+            columns=["input", "prediction", "confidence", "rank", "index", "weight", "label"],
+        )
+
+
+def explain(
+    database: CandidateDatabase,
+    queries: Tensor,
+    exhibits: list[Any],
+    *,
+    top: int = 5,
+    leave_one_out: bool = False,
+) -> Explanations:
+    """Explain queries `(B, d_att)`; with `leave_one_out` they are the database's rows, each without itself."""
+    if top < 1:
+        raise UserError(f"top must be at least 1, but got {top}; it is the number of prototypes shown.")
+    own = torch.arange(len(queries)) if leave_one_out else None
+    decisions = database.decide(queries, own=own)
+    prediction = decisions.logits.argmax(1)
+    confidences = confidence(decisions.class_mass, prediction).tolist()
+    predicted = database.classes.decode(prediction)
+    labels = database.labels
+    items = []
+    for i, found in enumerate(database.prototypes(queries, own=own)):
+        items.append(
+            Explanation(
+                prediction=predicted[i],
+                confidence=confidences[i],
+                prototypes=_shown(database, found, labels, top),
+                weights=found.weights.numpy(),
+                exhibit=exhibits[i],
+                label=labels[i] if leave_one_out else None,
+            )
+        )
+    return Explanations(tuple(items), database.inputs.kind)
+
+
+def _shown(database: CandidateDatabase, found: Prototypes, labels: np.ndarray, top: int) -> tuple[Prototype, ...]:
+    rows = database.rows
+    return tuple(
+        Prototype(
+            index=int(rows.ids[position]),
+            weight=weight,
+            label=labels[position],
+            exhibit=database.inputs.exhibit(rows.source[position]),
+        )
+        for position, weight in zip(found.positions[:top].tolist(), found.weights[:top].tolist(), strict=True)
+        if weight > 0
+    )

@@ -1,0 +1,95 @@
+"""A saved classifier comes back bit-equal, without pickle, and a failed save loses nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from protoattend import ProtoAttendClassifier
+from protoattend.errors import BadFile, UserError
+from protoattend.training.schedule import ExponentialDecay
+
+
+def test_round_trip(any_kind: Any, tmp_path: Path) -> None:
+    classifier, X, _ = any_kind
+    classifier.save(tmp_path / "model")
+    loaded = ProtoAttendClassifier.load(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.predict_proba(X), classifier.predict_proba(X))
+    np.testing.assert_array_equal(loaded.confidence(X), classifier.confidence(X))
+    np.testing.assert_array_equal(loaded.classes_, classifier.classes_)
+    assert loaded.classes_.dtype == classifier.classes_.dtype
+    assert loaded.get_params() == classifier.get_params()
+    assert loaded.history_ == classifier.history_
+    for old, new in zip(classifier.explain(X[:3]), loaded.explain(X[:3]), strict=True):
+        assert [p.index for p in old.prototypes] == [p.index for p in new.prototypes]
+        np.testing.assert_array_equal(old.prototypes[0].exhibit, new.prototypes[0].exhibit)
+
+
+def test_no_pickle_in_the_folder(any_kind: Any, tmp_path: Path) -> None:
+    any_kind[0].save(tmp_path / "model")
+    assert {path.suffix for path in (tmp_path / "model").rglob("*") if path.is_file()} <= {
+        ".json",
+        ".npy",
+        ".safetensors",
+    }
+    for path in (tmp_path / "model").rglob("*.npy"):
+        np.load(path, allow_pickle=False)
+
+
+def test_parameters_that_json_does_not_know(wine: Any, tmp_path: Path) -> None:
+    classifier = ProtoAttendClassifier(
+        schedule=ExponentialDecay(0.9, 10),
+        class_weight={0: 2.0, 1: 1.0},
+        categorical_features=None,
+        max_epochs=1,
+        random_state=0,
+        verbose=0,
+    ).fit(*wine)
+    classifier.calibrate(*wine)
+    classifier.save(tmp_path / "model")
+    loaded = ProtoAttendClassifier.load(tmp_path / "model")
+    assert loaded.get_params() == classifier.get_params()
+    assert loaded.prediction_set(wine[0]) == classifier.prediction_set(wine[0])
+
+
+def test_a_failed_save_keeps_the_old_folder(
+    wine_classifier: ProtoAttendClassifier, wine: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wine_classifier.save(tmp_path / "model")
+
+    def full_disk(*args: Any, **kwargs: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("protoattend.database.files.np.save", full_disk)
+    with pytest.raises(OSError, match="No space left"):
+        wine_classifier.save(tmp_path / "model")
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+    loaded = ProtoAttendClassifier.load(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.predict(wine[0]), wine_classifier.predict(wine[0]))
+
+
+def test_foreign_folders_and_files(wine_classifier: ProtoAttendClassifier, tmp_path: Path) -> None:
+    with pytest.raises(BadFile, match=r"no meta\.json"):
+        ProtoAttendClassifier.load(tmp_path / "nothing")
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(UserError, match="holds other files"):
+        wine_classifier.save(tmp_path)
+    with pytest.raises(UserError, match="is a file"):
+        wine_classifier.save(tmp_path / "notes.txt")
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+    wine_classifier.save(tmp_path / "model")
+    weights = tmp_path / "model" / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:100])
+    with pytest.raises(BadFile, match="weights"):
+        ProtoAttendClassifier.load(tmp_path / "model")
+
+
+def test_labels_that_cannot_be_saved(wine: Any, tmp_path: Path) -> None:
+    X, y = wine
+    classifier = ProtoAttendClassifier(max_epochs=1, random_state=0, verbose=0).fit(X, [(int(c),) for c in y])
+    with pytest.raises(UserError, match="only str, int, float and bool labels"):
+        classifier.save(tmp_path / "model")
+    assert list(tmp_path.iterdir()) == []

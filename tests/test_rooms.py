@@ -1,0 +1,52 @@
+"""Imports go downward only through the rooms of the design."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[1] / "src" / "protoattend"
+ROOMS = [
+    "errors", "folders", "core", "encoders", "data", "training", "database", "trust", "export", "estimator",
+    "baselines", "app",
+]  # fmt: skip
+FILES = sorted(
+    path for path in SOURCE.rglob("*.py") if path.parent != SOURCE or path.stem not in ("__init__", "__main__")
+)
+
+
+def room_of(module: str) -> int | None:
+    parts = module.split(".")
+    return ROOMS.index(parts[1]) if parts[0] == "protoattend" and len(parts) > 1 else None
+
+
+def imported_modules(path: Path) -> list[str]:
+    """Return what a file imports at run time: imports for type checking only do not count."""
+    tree = ast.parse(path.read_text())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            node.body = []
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            found += [f"{node.module}.{alias.name}" for alias in node.names]
+    return found
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_imports_go_downward(path: Path) -> None:
+    own = room_of("protoattend." + ".".join(path.relative_to(SOURCE).with_suffix("").parts))
+    assert own is not None
+    for module in imported_modules(path):
+        room = room_of(module)
+        assert room is None or room <= own, f"{path.name} in {ROOMS[own]} imports upward: {module}"
+
+
+def test_every_room_is_checked() -> None:
+    assert {path.relative_to(SOURCE).with_suffix("").parts[0] for path in FILES} <= set(ROOMS)
+    assert len(FILES) > 20
