@@ -14,6 +14,10 @@ class UserError(ProtoAttendError, ValueError):
     """Something the caller can put right; the message is safe to show to anybody."""
 
 
+class BadCell(UserError, TypeError):
+    """A table holds something that is neither text, number nor date."""
+
+
 class StaleDatabase(UserError):
     """The candidate database was made by another model than the one it is used with."""
 

@@ -52,7 +52,7 @@ class ProtoAttendClassifier(ClassifierMixin, BaseEstimator):
     mixup : how strongly training inputs are blended in pairs, from 0 to 1 (images and tables); it keeps prototypes
         diverse and confidence honest.
     d_att, d_out : widths of queries and keys, and of values.
-    class_weight : None, "balanced" or {label: weight}. augment : "auto" (small shifts of images), None or a callable.
+    class_weight : None, "balanced" or {label: weight}. augment : "auto" (for images), None or a callable.
     categorical_features : columns of numbers that are really codes.
     validation_fraction : share of the rows held out to choose the best epoch; they are candidates afterwards.
     device, random_state, verbose : where to compute; the seed; 0 is silent, 1 shows progress, 2 leaves it standing.

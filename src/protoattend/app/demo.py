@@ -81,7 +81,7 @@ def _run(data: DemoSet, out: Path, random_state: int) -> tuple[DemoResult, Secti
         confidence_wrong=float(sure[~right].mean()) if (~right).any() else float("nan"),
         accuracy_of_surest=accuracy_at_coverage(sure, right, 0.95),
     )
-    typical, doubtful, wrong = _choose(sure, right)
+    typical, doubtful, wrong = _choose(sure, right, data.y_test)
     explanations[typical].plot(out / f"{data.name}.png")
     clf.history_.plot().figure.savefig(out / f"{data.name}-training.png", dpi=110)
     section = Section(
@@ -97,11 +97,12 @@ def _run(data: DemoSet, out: Path, random_state: int) -> tuple[DemoResult, Secti
     return result, section
 
 
-def _choose(sure: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return positions of some typical right decisions, of the least sure ones, and of the surest wrong ones."""
+def _choose(sure: np.ndarray, right: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return positions of a typical right decision for some classes, of the least sure ones, and of wrong ones."""
     order = np.argsort(-sure, kind="stable")
-    rights, wrongs = order[right[order]], order[~right[order]]
-    return rights[:: max(1, len(rights) // 6)][:5], order[::-1][:2], wrongs[:2]
+    by_class = [np.flatnonzero(right & (y == label)) for label in np.unique(y)]
+    typical = [some[np.argsort(sure[some])[len(some) // 2]] for some in by_class if len(some)]
+    return np.array(typical[:5]), order[::-1][:2], order[~right[order]][:2]
 
 
 def _facts(result: DemoResult) -> dict[str, str]:
@@ -118,9 +119,10 @@ def _facts(result: DemoResult) -> dict[str, str]:
 
 def _table(results: list[DemoResult]) -> Table:
     table = Table(title="\nOn test samples")
-    table.add_column("data")
-    for name in _facts(results[0]):
-        table.add_column(name, justify="right")
+    table.add_column("")
     for result in results:
-        table.add_row(result.name, *_facts(result).values())
+        table.add_column(result.name, justify="right")
+    facts = [_facts(result) for result in results]
+    for name in facts[0]:
+        table.add_row(name, *(column[name] for column in facts))
     return table

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from datetime import date
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from protoattend.errors import UserError
+from protoattend.errors import BadCell, UserError
 
 UNKNOWN = 0  # the code of a missing category and of one never seen in fit
 DAY = np.timedelta64(1, "D")
@@ -94,7 +95,8 @@ class TableInputs:
         return torch.from_numpy(np.ascontiguousarray(source))
 
     def exhibit(self, row: Any) -> dict[str, str]:
-        return {column.name: column.show(float(value)) for column, value in zip(self.columns, row, strict=True)}
+        shown = {column.name: column.show(float(value)) for column, value in zip(self.columns, row, strict=True)}
+        return {name: shown[name] for name in self.names}
 
     def state(self) -> dict[str, Any]:
         return asdict(self)
@@ -151,6 +153,12 @@ def _fit_column(name: str, values: np.ndarray, declared: bool) -> Column:
         return Column(name, "date", *_mean_and_scale(days))
     if not declared and _looks_numeric(values):
         return Column(name, "number", *_mean_and_scale(_numbers(values, name)))
+    for row, value in enumerate(values):
+        if not (_is_missing(value) or isinstance(value, (str, bytes, int, float, np.generic, date))):
+            raise BadCell(
+                f"a table's cell must be text, a number or a date, but column {name!r} has a {type(value).__name__} at "
+                f"row {row} (an argument must be a string or a real number); convert it first."
+            )
     known = sorted({str(value) for value in values if not _is_missing(value)})
     return Column(name, "category", categories=tuple(known))
 

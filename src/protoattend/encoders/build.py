@@ -63,7 +63,9 @@ class Encoder(nn.Module):
 
     def __init__(self, front: nn.Module, body: nn.Module, norm: nn.Module, out_features: int) -> None:
         super().__init__()
-        self.can_mix = not isinstance(front, AsLong)  # characters cannot be blended
+        # Characters cannot be blended, only their embeddings, inside the encoders that know how.
+        self.mixes_inside = isinstance(body, (CharCNN, VDCNN))
+        self.can_mix = self.mixes_inside or not isinstance(front, AsLong)
         self.front = front
         self.body = body
         self.norm = norm
@@ -76,7 +78,11 @@ class Encoder(nn.Module):
 
     def forward(self, x: Tensor, mix: Mix | None = None) -> Tensor:
         features = self.front(x)
-        return self.norm(self.body(features if mix is None else mix(features)).flatten(1))
+        if mix is None:
+            features = self.body(features)
+        else:
+            features = self.body(features, mix) if self.mixes_inside else self.body(mix(features))
+        return self.norm(features.flatten(1))
 
 
 def build_encoder(name: str, kind: str, form: Mapping[str, Any]) -> Encoder:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from protoattend.core.mixup import Mix
 from protoattend.errors import UserError
 
 ALPHABET: str = string.ascii_lowercase + string.digits + string.punctuation + " "
@@ -90,10 +91,10 @@ class VDCNN(nn.Module):
             nn.Linear(1024, 1024), nn.ReLU(), nn.LayerNorm(1024),
         )  # fmt: skip
 
-    def forward(self, codes: Tensor) -> Tensor:
-        """Map codes `(B, length)`, any integer type, to features `(B, 1024)`."""
+    def forward(self, codes: Tensor, mix: Mix | None = None) -> Tensor:
+        """Map codes `(B, length)`, any integer type, to features `(B, 1024)`; `mix` blends the embeddings."""
         _check_codes(codes, shortest=16 * (self.k - 1) + 1)
-        sequence = self.body(self.embedding(codes.int()).transpose(1, 2))
+        sequence = self.body(_embed(self.embedding, codes, mix).transpose(1, 2))
         return cast(Tensor, self.head(k_max_pool(sequence, self.k).flatten(1)))
 
 
@@ -122,10 +123,10 @@ class CharCNN(nn.Module):
         self.norm = nn.BatchNorm1d(self.out_features)
         self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
-    def forward(self, codes: Tensor) -> Tensor:
-        """Map codes `(B, length)`, any integer type and length, to features `(B, out_features)`."""
+    def forward(self, codes: Tensor, mix: Mix | None = None) -> Tensor:
+        """Map codes `(B, length)`, any integer type and length, to features; `mix` blends the embeddings."""
         _check_codes(codes, shortest=1)
-        sequence = self.embedding(codes.int()).transpose(1, 2).unsqueeze(2)
+        sequence = _embed(self.embedding, codes, mix).transpose(1, 2).unsqueeze(2)
         highest = [conv(sequence).amax(dim=(2, 3)) for conv in self.convs]
         return F.relu(self.norm(torch.cat(highest, dim=1)))
 
@@ -134,6 +135,11 @@ def k_max_pool(sequence: Tensor, k: int) -> Tensor:
     """Keep the k largest values of each channel in the order they stand: `(B, C, T)` to `(B, C, k)`."""
     positions = sequence.topk(k, dim=2, sorted=False).indices.sort(dim=2).values
     return sequence.gather(2, positions)
+
+
+def _embed(embedding: nn.Embedding, codes: Tensor, mix: Mix | None) -> Tensor:
+    embedded = embedding(codes.int())
+    return embedded if mix is None else mix(embedded)
 
 
 def _code_table() -> np.ndarray:

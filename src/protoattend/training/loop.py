@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from protoattend.core.attention import confidence_loss, prototype_counts, sparsity_loss
+from protoattend.core.attention import class_mass, confidence_loss, prototype_counts, sparsity_loss
 from protoattend.core.mixup import Mix
 from protoattend.core.model import Output, ProtoAttend, Stored
 from protoattend.core.objectives import TERM_NAMES, objective
@@ -140,7 +140,8 @@ def train(
     total = steps_per_epoch * config.max_epochs
     every = -(-config.max_epochs // VALIDATIONS)
     records: list[EpochRecord] = []
-    best: tuple[float, int, dict[str, Tensor]] = (-1.0, config.max_epochs - 1, {})
+    best: Measures | None = None
+    best_epoch, best_state = config.max_epochs - 1, None
     step = 0
     latest: Measures | None = None
     for epoch in range(config.max_epochs):
@@ -168,12 +169,12 @@ def train(
         records.append(EpochRecord(epoch, time.perf_counter() - started, _means(sums, steps_per_epoch), measures))
         if measures is not None:
             latest = measures
-            if measures.prototype_accuracy >= best[0]:  # of equals the later: it has seen more
-                best = (measures.prototype_accuracy, epoch, _copy_of_state(model))
-    if best[2]:
-        model.load_state_dict(best[2])
+            if measures.better_than(best):
+                best, best_epoch, best_state = measures, epoch, _copy_of_state(model)
+    if best_state is not None:
+        model.load_state_dict(best_state)
     model.eval()
-    return History(tuple(records), best[1])
+    return History(tuple(records), best_epoch)
 
 
 def measure_with_prototypes(model: ProtoAttend, validation: Labelled, candidates: Labelled) -> Measures:
@@ -184,10 +185,13 @@ def measure_with_prototypes(model: ProtoAttend, validation: Labelled, candidates
         stored = Stored(torch.cat([p.keys for p in parts]), torch.cat([p.values for p in parts]))
         outputs = [model(x, stored) for x in _chunks(model, validation.samples)]
         y = validation.labels
+        weights = torch.cat([o.weights for o in outputs])
+        mass = class_mass(weights, candidates.labels.to(weights.device), model.decision.out_features).cpu()
         return Measures(
             self_accuracy=_accuracy(torch.cat([o.self_logits for o in outputs]), y),
             prototype_accuracy=_accuracy(torch.cat([o.prototype_logits for o in outputs]), y),
-            median_prototypes=float(torch.cat([prototype_counts(o.weights, 0.95) for o in outputs]).median()),
+            median_prototypes=float(prototype_counts(weights, 0.95).median()),
+            mass_error=float((mass - F.one_hot(y, mass.shape[1])).square().sum(1).mean()),
         )
 
 
@@ -197,7 +201,7 @@ def measure_plain(model: ProtoAttend, validation: Labelled) -> Measures:
     with torch.inference_mode():
         logits = torch.cat([model.self_logits(x) for x in _chunks(model, validation.samples)])
     accuracy = _accuracy(logits, validation.labels)
-    return Measures(accuracy, accuracy, float("nan"))
+    return Measures(accuracy, accuracy, float("nan"), float("nan"))
 
 
 def _accuracy(logits: Tensor, y: Tensor) -> float:
