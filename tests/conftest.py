@@ -31,7 +31,7 @@ def few_digits() -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.fixture(scope="session")
 def digit_classifier(few_digits: tuple[np.ndarray, np.ndarray]) -> ProtoAttendClassifier:
-    return ProtoAttendClassifier(max_epochs=15, random_state=0, verbose=0).fit(*few_digits)
+    return ProtoAttendClassifier(max_epochs=12, mixup=0.3, augment=None, random_state=0, verbose=0).fit(*few_digits)
 
 
 @pytest.fixture(scope="session")

@@ -23,7 +23,7 @@ from protoattend.core.model import BatchAndStored, Candidates, Fresh, InBatch, O
 from protoattend.core.objectives import OBJECTIVES, TERM_NAMES
 from protoattend.database.search import Searchable, decide
 from protoattend.training.candidates import Draw, InBatchStrategy
-from protoattend.training.loop import TrainingConfig, prototype_terms
+from protoattend.training.loop import Batch, TrainingConfig, prototype_terms
 
 
 def _load(path: Path) -> ModuleType:
@@ -154,7 +154,9 @@ def test_every_term_of_the_loss(normalize: str, objective: str, progress: float)
     model, (x, y, _, _) = make_model(normalize), make_data()
     config = TrainingConfig(objective=objective, lambda_sparse=LAMBDA_SPARSE, lambda_conf=LAMBDA_CONF)
     class_weight = torch.tensor([0.5, 2.0, 1.25], dtype=torch.float64)
-    terms = prototype_terms(config, InBatchStrategy(), class_weight)(model, x, y, torch.arange(B), progress)
+    terms = prototype_terms(config, InBatchStrategy(), class_weight)(
+        model, Batch(x, y, torch.arange(B), None), progress
+    )
 
     reference = naive_of(model)
     encoded = reference.encode(rows_of(x))
@@ -192,7 +194,7 @@ def test_gradient_of_every_parameter(normalize: str, source: str) -> None:
     model, (x, y, candidate_x, labels) = make_model(normalize), make_data()
     config = TrainingConfig(lambda_sparse=LAMBDA_SPARSE, lambda_conf=LAMBDA_CONF)
     strategy = InBatchStrategy() if source == "in-batch" else _FreshStrategy(candidate_x, labels)
-    terms = prototype_terms(config, strategy)(model, x, y, torch.arange(B), 0.0)
+    terms = prototype_terms(config, strategy)(model, Batch(x, y, torch.arange(B), None), 0.0)
     torch.stack(list(terms.values())).sum().backward()
 
     inputs = rows_of(x)

@@ -19,7 +19,7 @@ from protoattend.training.candidates import (
     Strategy,
     make_strategy,
 )
-from protoattend.training.loop import Labelled, Step, TrainingConfig, prototype_terms, train
+from protoattend.training.loop import Batch, Labelled, Step, TrainingConfig, prototype_terms, train
 
 N, WIDTH, BATCH = 24, 6, 8
 NORMALIZE = ("softmax", "sparsemax")
@@ -97,15 +97,15 @@ def test_the_loss_passes_the_exclusion_to_the_model(name: str, normalize: str, m
         draws.append(draw(*args))
         return draws[-1]
 
-    def watched_forward(x: Tensor, candidates: Any, exclude: Tensor | None = None) -> Any:
+    def watched_forward(x: Tensor, candidates: Any, exclude: Tensor | None = None, mix: Any = None) -> Any:
         calls.append((candidates, exclude))
-        return forward(x, candidates, exclude)
+        return forward(x, candidates, exclude, mix)
 
     monkeypatch.setattr(strategy, "draw", watched_draw)
     monkeypatch.setattr(model, "forward", watched_forward)
     terms = prototype_terms(TrainingConfig(), strategy)
     for rows in batches():
-        terms(model, data.samples[rows], data.labels[rows], rows, 0.5)
+        terms(model, Batch(data.samples[rows], data.labels[rows], rows, None), 0.5)
         source, exclude = calls[-1]
         assert source is draws[-1].source
         assert exclude is not None
@@ -122,9 +122,9 @@ def test_in_a_whole_training_no_sample_meets_its_own_key(name: str, normalize: s
     own_keys = 0
     forward = model.forward
 
-    def watch(x: Tensor, candidates: Any, exclude: Tensor | None = None) -> Any:
+    def watch(x: Tensor, candidates: Any, exclude: Tensor | None = None, mix: Any = None) -> Any:
         nonlocal own_keys
-        output = forward(x, candidates, exclude)
+        output = forward(x, candidates, exclude, mix)
         with torch.no_grad():
             keys, _ = candidates.resolve(model, output.encoded)
             itself = torch.cdist(model.encode(x).keys, keys) < 1e-6

@@ -24,7 +24,7 @@ class PlainClassifier(ClassifierMixin, BaseEstimator):
         encoder: str | nn.Module = "auto",
         batch_size: int = 256,
         max_epochs: int | str = "auto",
-        learning_rate: float = 2e-3,
+        learning_rate: float = 2.5e-3,
         weight_decay: float = 0.0,
         mixup: float = 1.0,
         schedule: Any = None,

@@ -17,7 +17,7 @@ def softmax(scores: Tensor, dim: int = -1, *, exclude: Tensor | None = None) -> 
     >>> softmax(torch.tensor([[0.0, 0.0]]))
     tensor([[0.5000, 0.5000]])
     """
-    masked = _masked(scores, exclude)
+    masked = _masked(scores, exclude, dim)
     require_a_finite_maximum(masked.amax(dim))
     return torch.softmax(masked, dim).to(scores.dtype)
 
@@ -31,7 +31,7 @@ def sparsemax(scores: Tensor, dim: int = -1, *, exclude: Tensor | None = None) -
     >>> sparsemax(torch.tensor([[1.0, 0.8, -1.0]]))
     tensor([[0.6000, 0.4000, 0.0000]])
     """
-    masked = _masked(scores, exclude).movedim(dim, -1)
+    masked = _masked(scores, exclude, dim).movedim(dim, -1)
     # compile and export need a fixed graph: no data-dependent loop
     weights = _sparsemax_by_sort(masked) if torch.compiler.is_compiling() else _SparsemaxByNewton.apply(masked)
     return weights.movedim(-1, dim).to(scores.dtype)
@@ -64,8 +64,8 @@ def sparsemax_threshold(shifted: Tensor) -> Tensor:
         before = count
 
 
-def _masked(scores: Tensor, exclude: Tensor | None) -> Tensor:
-    if 0 in scores.shape:
+def _masked(scores: Tensor, exclude: Tensor | None, dim: int) -> Tensor:
+    if scores.shape[dim] == 0:
         raise UserError(
             f"every input needs at least one candidate to attend to, but the scores are {tuple(scores.shape)}."
         )

@@ -33,7 +33,7 @@ class TrainingConfig:
     lambda_conf: float = 0.0
     batch_size: int = 256
     max_epochs: int = 20
-    learning_rate: float = 2e-3
+    learning_rate: float = 2.5e-3
     weight_decay: float = 0.0
     mixup: float = 0.0
     schedule: Schedule = field(default_factory=OneCycle)

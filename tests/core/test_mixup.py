@@ -1,0 +1,77 @@
+"""Blended inputs: shares, targets, and that nothing attends to a part of itself."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from protoattend.core.mixup import Mix
+from protoattend.core.model import InBatch
+from protoattend.encoders.build import build_encoder
+from protoattend.training.candidates import BankStrategy, Draw, InBatchStrategy
+
+
+def draw(size: int = 12, strength: float = 1.0, seed: int = 0) -> Mix:
+    return Mix.draw(size, strength, torch.Generator().manual_seed(seed))
+
+
+@pytest.mark.parametrize("strength", [0.1, 0.5, 1.0])
+def test_shares_lie_between_a_half_and_one(strength: float) -> None:
+    share = draw(2000, strength).share
+    assert share.min() >= 1 - strength / 2
+    assert share.max() <= 1
+    assert share.mean() == pytest.approx(1 - strength / 4, abs=0.02)
+
+
+def test_blending_by_hand() -> None:
+    mix = Mix(torch.tensor([1, 0]), torch.tensor([0.75, 1.0]))
+    features = torch.tensor([[4.0, 0.0], [0.0, 8.0]])
+    assert mix(features).tolist() == [[3.0, 2.0], [0.0, 8.0]]
+    assert mix.targets(torch.tensor([2, 0]), 3).tolist() == [[0.25, 0.0, 0.75], [1.0, 0.0, 0.0]]
+
+
+def test_draws_come_from_the_generator_alone() -> None:
+    before = torch.random.get_rng_state()
+    first, second, other = draw(seed=1), draw(seed=1), draw(seed=2)
+    assert torch.equal(before, torch.random.get_rng_state())
+    assert torch.equal(first.share, second.share)
+    assert not torch.equal(first.share, other.share)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_no_input_may_attend_to_a_part_of_itself(seed: int) -> None:
+    rows = torch.arange(100, 112)
+    mix = draw(seed=seed)
+    parts = [{int(rows[i]), int(rows[mix.partner[i]])} for i in range(12)]
+    excluded = InBatchStrategy().draw(rows, rows % 3, 0.0).exclude(rows, mix)
+    assert excluded.tolist() == [[bool(parts[i] & parts[j]) for j in range(12)] for i in range(12)]
+
+
+def test_pure_candidates_of_a_bank_or_sample_are_excluded_by_part() -> None:
+    rows, held = torch.tensor([1, 2, 3]), torch.tensor([2, 9])
+    mix = Mix(torch.tensor([1, 2, 0]), torch.full((3,), 0.6))
+    bank = Draw(InBatch(), torch.zeros(5), torch.cat([rows, held])).exclude(rows, mix)
+    assert bank[:, 3:].tolist() == [
+        [True, False],
+        [True, False],
+        [False, False],
+    ]  # input 0 is 1 and 2, input 1 is 2 and 3
+    sampled = Draw(InBatch(), torch.zeros(2), held, starts_with_batch=False).exclude(rows, mix)
+    assert torch.equal(sampled, bank[:, 3:])
+    assert BankStrategy(4).draw(rows, rows, 0.0).starts_with_batch
+
+
+@pytest.mark.parametrize(
+    ("kind", "form", "x"),
+    [
+        ("images", {"channels": 1, "height": 8, "width": 8}, torch.rand(12, 1, 8, 8)),
+        ("table", {"n_numbers": 2, "cardinalities": [3]}, torch.tensor([[0.5, 1.0, 2.0]] * 11 + [[0.0, 0.0, 1.0]])),
+        ("text", {"length": 32}, torch.randint(0, 70, (12, 32), dtype=torch.uint8)),
+    ],
+)
+def test_every_kind_of_encoder_blends(kind: str, form: dict[str, object], x: torch.Tensor) -> None:
+    encoder = build_encoder("auto", kind, form).eval()
+    assert encoder.can_mix
+    pure = Mix(torch.randperm(12), torch.ones(12))
+    torch.testing.assert_close(encoder(x, pure), encoder(x))
+    assert not torch.allclose(encoder(x, draw()), encoder(x))
