@@ -18,7 +18,7 @@ from protoattend.folders import write_json
 from protoattend.trust.selective import accuracy_at_coverage
 
 SHARES = (0.5, 0.9, 0.95)
-EPOCHS = {"digits": 40, "tumours": 40, "docstrings": 20}
+EPOCHS = {"digits": 40, "tumours": 40, "docstrings": 15}
 
 
 @dataclass(frozen=True)

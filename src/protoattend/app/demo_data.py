@@ -107,7 +107,7 @@ def docstrings() -> tuple[list[str], np.ndarray]:
     return texts, np.array(labels)
 
 
-def _beginning(thing: Any, length: int = 240) -> str:
+def _beginning(thing: Any, length: int = 160) -> str:
     if not (callable(thing) or inspect.isclass(thing)):
         return ""
     text = re.sub(r"\s+", " ", inspect.getdoc(thing) or "")

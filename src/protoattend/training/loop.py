@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from protoattend.core.attention import class_mass, confidence_loss, prototype_counts, sparsity_loss
+from protoattend.core.attention import confidence_loss, prototype_counts, sparsity_loss
 from protoattend.core.mixup import Mix
 from protoattend.core.model import Output, ProtoAttend, Stored
 from protoattend.core.objectives import TERM_NAMES, objective
@@ -22,6 +22,7 @@ from protoattend.training.schedule import OneCycle, Schedule
 Augment = Callable[[Tensor, torch.Generator], Tensor]
 VALIDATIONS = 12  # at the most in one training: more would cost time and tell little
 VALIDATION_CANDIDATES = 2048
+BATCHES_FOR_NORM = 16
 
 
 @dataclass(frozen=True)
@@ -140,8 +141,7 @@ def train(
     total = steps_per_epoch * config.max_epochs
     every = -(-config.max_epochs // VALIDATIONS)
     records: list[EpochRecord] = []
-    best: Measures | None = None
-    best_epoch, best_state = config.max_epochs - 1, None
+    best_accuracy, best_epoch, best_state = 0.0, config.max_epochs - 1, None
     step = 0
     latest: Measures | None = None
     for epoch in range(config.max_epochs):
@@ -164,17 +164,40 @@ def train(
             sums = {name: sums.get(name, 0.0) + term.detach() for name, term in terms.items()}
             step += 1
             on_step(Step(epoch, step, total, _means(terms, 1), latest))
-        last = epoch == config.max_epochs - 1
-        measures = measure() if measure is not None and (last or epoch % every == every - 1) else None
+        look = epoch == config.max_epochs - 1 or epoch % every == every - 1
+        if look:
+            refresh_batch_norm(model, data.samples, config.batch_size)
+        measures = measure() if measure is not None and look else None
         records.append(EpochRecord(epoch, time.perf_counter() - started, _means(sums, steps_per_epoch), measures))
         if measures is not None:
             latest = measures
-            if measures.better_than(best):
-                best, best_epoch, best_state = measures, epoch, _copy_of_state(model)
+            best_accuracy = max(best_accuracy, measures.prototype_accuracy)
+            if measures.good_enough(best_accuracy):
+                best_epoch, best_state = epoch, _copy_of_state(model)
     if best_state is not None:
         model.load_state_dict(best_state)
     model.eval()
     return History(tuple(records), best_epoch)
+
+
+def refresh_batch_norm(model: ProtoAttend, samples: Tensor, batch_size: int) -> None:
+    """Estimate batch-norm statistics anew on pure samples: those of training are of blended and occluded ones."""
+    norms = [m for m in model.modules() if isinstance(m, torch.nn.modules.batchnorm._BatchNorm)]
+    if not norms:
+        return
+    model.eval()
+    momenta = [norm.momentum for norm in norms]
+    for norm in norms:
+        norm.reset_running_stats()
+        norm.momentum = None  # the plain mean over the batches
+        norm.train()
+    some = samples[:: max(1, len(samples) // (BATCHES_FOR_NORM * batch_size))]
+    with torch.no_grad():
+        for x in _chunks(model, some[: max(1, len(some) // batch_size) * batch_size], batch_size):
+            model.encoder(x)
+    for norm, momentum in zip(norms, momenta, strict=True):
+        norm.momentum = momentum
+        norm.eval()
 
 
 def measure_with_prototypes(model: ProtoAttend, validation: Labelled, candidates: Labelled) -> Measures:
@@ -185,13 +208,12 @@ def measure_with_prototypes(model: ProtoAttend, validation: Labelled, candidates
         stored = Stored(torch.cat([p.keys for p in parts]), torch.cat([p.values for p in parts]))
         outputs = [model(x, stored) for x in _chunks(model, validation.samples)]
         y = validation.labels
-        weights = torch.cat([o.weights for o in outputs])
-        mass = class_mass(weights, candidates.labels.to(weights.device), model.decision.out_features).cpu()
+        counts = torch.cat([prototype_counts(o.weights, 0.95) for o in outputs])
         return Measures(
+            n_samples=len(y),
             self_accuracy=_accuracy(torch.cat([o.self_logits for o in outputs]), y),
             prototype_accuracy=_accuracy(torch.cat([o.prototype_logits for o in outputs]), y),
-            median_prototypes=float(prototype_counts(weights, 0.95).median()),
-            mass_error=float((mass - F.one_hot(y, mass.shape[1])).square().sum(1).mean()),
+            median_prototypes=float(counts.median()),
         )
 
 
@@ -201,7 +223,7 @@ def measure_plain(model: ProtoAttend, validation: Labelled) -> Measures:
     with torch.inference_mode():
         logits = torch.cat([model.self_logits(x) for x in _chunks(model, validation.samples)])
     accuracy = _accuracy(logits, validation.labels)
-    return Measures(accuracy, accuracy, float("nan"), float("nan"))
+    return Measures(len(validation), accuracy, accuracy, float("nan"))
 
 
 def _accuracy(logits: Tensor, y: Tensor) -> float:
