@@ -9,12 +9,11 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from protoattend import ProtoAttendClassifier
 
-
 # The reason of each check that may fail; scikit-learn asks for equality to 1e-7, which float32 does not have.
-ROUNDING = {
-    check: "float32 products round differently for other batch shapes; tests/test_estimator.py asks for 1e-5"
-    for check in ("check_methods_subset_invariance", "check_methods_sample_order_invariance")
-}
+ROUNDING = dict.fromkeys(
+    ("check_methods_subset_invariance", "check_methods_sample_order_invariance"),
+    "float32 products round differently for other batch shapes; tests/test_estimator.py asks for 1e-5",
+)
 
 
 @pytest.mark.filterwarnings("ignore")
