@@ -79,7 +79,7 @@ def test_a_folder_passed_is_the_only_one_and_may_be_the_sets_own(nowhere: Path, 
     write_idx(tmp_path / "own", [2, 3])
     assert datasets.load("mnist", folder=tmp_path / "own").y.tolist() == [2, 3]
     (tmp_path / "empty").mkdir()
-    with pytest.raises(UserError, match=r"train-images-idx3-ubyte.*get it with protoattend\.data\.fetch\.get"):
+    with pytest.raises(UserError, match=r"train-images-idx3-ubyte.*get it with protoattend datasets get"):
         datasets.load("mnist", folder=tmp_path / "empty")
 
 
@@ -105,7 +105,7 @@ def test_status_tells_what_is_found_and_how_to_get_the_rest(nowhere: Path, tmp_p
     assert lines["fashion-mnist"].rows == "60,000 / 10,000"
     assert lines["fashion-mnist"].size == "1.0 MB"
     assert lines["mnist"].found is None
-    assert "fetch.get('mnist')" in lines["mnist"].how_to_get
+    assert "protoattend datasets get mnist" in lines["mnist"].how_to_get
     assert "https://www.isic-archive.com" in lines["isic"].how_to_get
 
 

@@ -165,7 +165,7 @@ def how_to_get(entry: Entry) -> str:
     """Return in words how to get a data set that is missing."""
     if entry.name in BY_HAND:
         return f"a download by hand from {BY_HAND[entry.name]} into {cache_folder() / entry.folders[0]}"
-    return f"protoattend.data.fetch.get({entry.name!r})"
+    return f"protoattend datasets get {entry.name}"
 
 
 def _status(entry: Entry, folder: str | Path | None) -> Status:

@@ -77,6 +77,6 @@ class History:
             right.plot(at, [m.prototype_accuracy for _, m in measured], "k-", label="prototype accuracy")
             right.axvline(self.best_epoch, color="0.8", zorder=0)
             right.set(ylabel="validation accuracy", ylim=(None, 1.0))
-            right.legend(loc="center right", frameon=False)
-        ax.legend(loc="upper right", frameon=False)
+            right.legend(loc="upper left", bbox_to_anchor=(0.5, -0.15), frameon=False)
+        ax.legend(loc="upper right", bbox_to_anchor=(0.5, -0.15), frameon=False)  # below, where no line runs
         return ax
