@@ -55,6 +55,7 @@ class ProtoAttendClassifier(ClassifierMixin, BaseEstimator):
     class_weight : None, "balanced" or {label: weight}. augment : "auto" (for images), None or a callable.
     categorical_features : columns of numbers that are really codes.
     validation_fraction : share of the rows held out to choose the best epoch; they are candidates afterwards.
+    n_processes : 1; training on several is not there yet.
     device, random_state, verbose : where to compute; the seed; 0 is silent, 1 shows progress, 2 leaves it standing.
 
     Attributes
@@ -93,6 +94,7 @@ class ProtoAttendClassifier(ClassifierMixin, BaseEstimator):
         categorical_features: Any = None,
         validation_fraction: float = 0.1,
         device: str = "auto",
+        n_processes: int = 1,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 1,
     ) -> None:
@@ -116,6 +118,7 @@ class ProtoAttendClassifier(ClassifierMixin, BaseEstimator):
         self.categorical_features = categorical_features
         self.validation_fraction = validation_fraction
         self.device = device
+        self.n_processes = n_processes
         self.random_state = random_state
         self.verbose = verbose
 
@@ -123,6 +126,8 @@ class ProtoAttendClassifier(ClassifierMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any = None) -> ProtoAttendClassifier:
         """Train on X and y, then make all of X the database. A torch Dataset of (x, y) needs no y."""
+        if self.n_processes != 1:
+            raise UserError(f"n_processes must be 1, as training runs in one process, but got {self.n_processes!r}.")
         with ready.seeded(self.random_state) as generator:
             prepared = ready.prepare(
                 X,
