@@ -90,7 +90,7 @@ def require_a_finite_maximum(largest: Tensor) -> None:
 
 
 class _SparsemaxByNewton(torch.autograd.Function):
-    """Sparsemax over the last dimension; its Jacobian is diag(s) - s s^T / |s| for the support s (eq. of the paper)."""
+    """Sparsemax over the last dimension; its Jacobian is diag(s) - s s^T / |s| for the support s."""
 
     @staticmethod
     def forward(ctx: Any, scores: Tensor) -> Tensor:
