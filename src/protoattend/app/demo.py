@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -15,10 +15,11 @@ from protoattend.app.report import Section, write_report
 from protoattend.baselines.plain import PlainClassifier
 from protoattend.estimator import ProtoAttendClassifier
 from protoattend.folders import write_json
+from protoattend.trust.explain import Explanations
 from protoattend.trust.selective import accuracy_at_coverage
 
 SHARES = (0.5, 0.9, 0.95)
-EPOCHS = {"digits": 40, "tumours": 40, "docstrings": 15}
+EPOCHS = {"digits": 40, "tumours": 40, "docstrings": 12}
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,8 @@ def _run(data: DemoSet, out: Path, random_state: int) -> tuple[DemoResult, Secti
     epochs = EPOCHS[data.name]
     plain = PlainClassifier(max_epochs=epochs, random_state=random_state).fit(data.X_train, data.y_train)
     clf = ProtoAttendClassifier(max_epochs=epochs, random_state=random_state).fit(data.X_train, data.y_train)
-    explanations = clf.explain(data.X_test)
+    explained = zip(clf.explain(data.X_test), data.y_test, strict=True)
+    explanations = Explanations(tuple(replace(e, label=y) for e, y in explained), clf.inputs_.kind)
     sure = np.array([e.confidence for e in explanations])
     right = np.array([e.prediction for e in explanations]) == data.y_test
     result = DemoResult(

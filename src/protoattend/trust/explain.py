@@ -37,7 +37,7 @@ class Explanation:
     prototypes: tuple[Prototype, ...]
     weights: np.ndarray  # of all prototypes, heaviest first, also those not shown
     exhibit: Any
-    label: Any = None  # the known label, for leave-one-out over the database
+    label: Any = None  # the true label, where it is known
 
     def n_prototypes(self, share: float = 0.95) -> int:
         """Return how many prototypes carry `share` of the decision: the smallest k whose weights add up to it."""
