@@ -19,7 +19,7 @@ from protoattend.trust.explain import Explanations
 from protoattend.trust.selective import accuracy_at_coverage
 
 SHARES = (0.5, 0.9, 0.95)
-EPOCHS = {"digits": 40, "tumours": 40, "docstrings": 12}
+EPOCHS = {"digits": 40, "tumours": 40, "docstrings": 10}
 
 
 @dataclass(frozen=True)
