@@ -8,12 +8,10 @@ Writes benchmarks/results/augment.json.
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
-from pathlib import Path
 
+import record
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -29,7 +27,6 @@ from protoattend.data.augment import (
 SEED = 0
 THREADS = 1
 BATCH = 256  # what a training step augments at once
-RESULTS = Path(__file__).parent / "results" / "augment.json"
 
 # Standardisation is part of "all": the paper applies it after every crop and flip.
 AUGMENT = Augmentation(padding=3, horizontal=True)
@@ -67,14 +64,6 @@ def images_per_second(step: Callable[[Tensor, torch.Generator], Tensor], images:
     return len(images) / min(times)
 
 
-def cpu_model() -> str:
-    """Return the name of this machine's processor."""
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            return line.split(":", 1)[1].strip()
-    return "unknown"
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer images and passes")
@@ -86,23 +75,17 @@ def main() -> None:
     rates = {name: images_per_second(step, images, repeats=repeats) for name, step in STEPS.items()}
     loop = images_per_second(loop_over_images, images[:1024], repeats=3)
     report = {
-        "benchmark": "augment",
         "image": [3, 32, 32],
         "dtype": "uint8",
         "all": "crop + flip + standardize",
         "batch": BATCH,
-        "threads": THREADS,
         "images_per_second": {name: round(rate) for name, rate in rates.items()},
         "loop_images_per_second": round(loop),
         "ratio_to_loop": round(rates["all"] / loop, 1),
         "quick": quick,
         "seed": SEED,
-        "machine": cpu_model(),
-        "torch": torch.__version__,
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
     }
-    RESULTS.parent.mkdir(parents=True, exist_ok=True)
-    RESULTS.write_text(json.dumps(report, indent=2) + "\n")
+    record.write("augment", report)
     print(f"crop + flip + standardize, threads={THREADS}: {rates['all'] / loop:.1f} times a loop over images")
     shown = " ".join(f"{name}={rates[name]:.0f}" for name in ("crop", "flip", "cutout", "all"))
     print(f"augment {shown} images/s")

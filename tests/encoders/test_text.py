@@ -93,16 +93,17 @@ def test_vdcnn_has_the_parameters_of_the_appendix() -> None:
     encoder = VDCNN()
     assert n_parameters(encoder) == embedding + convolutions + head == 6_830_048
     assert encoder.out_features == 1024
-    assert sum(isinstance(m, nn.Conv1d) for m in encoder.modules()) == 9  # the paper's 9-layer VDCNN
+    assert sum(isinstance(m, nn.Conv2d) for m in encoder.modules()) == 9  # the paper's 9-layer VDCNN
 
 
 def test_vdcnn_lengths_halve_after_each_two_layers() -> None:
     encoder = VDCNN()
-    x = encoder.embedding(codes(2, 448).int()).transpose(1, 2)
+    x = encoder.embedding(codes(2, 448).int()).transpose(1, 2).unsqueeze(2)
     shapes = []
     for layer in encoder.body:
         x = layer(x)
-        shapes.append(tuple(x.shape[1:]))
+        assert x.shape[2] == 1
+        shapes.append((x.shape[1], x.shape[3]))
     assert shapes == [
         (64, 224), (64, 224), (64, 224), (64, 112),
         (128, 112), (128, 112), (128, 56),

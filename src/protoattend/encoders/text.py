@@ -82,7 +82,7 @@ class VDCNN(nn.Module):
         for outs in (64, 128, 256, 512):
             layers += [_conv_bn_relu(ins, outs), _conv_bn_relu(outs, outs)]
             if outs < 512:
-                layers.append(nn.MaxPool1d(3, stride=2, padding=1))
+                layers.append(nn.MaxPool2d((1, 3), stride=(1, 2), padding=(0, 1)))
             ins = outs
         self.body = nn.Sequential(*layers)
         self.k = min(8, -(-length // 16))  # four strides of 2, each rounding up
@@ -90,11 +90,12 @@ class VDCNN(nn.Module):
             nn.Linear(512 * self.k, 1024), nn.ReLU(), nn.LayerNorm(1024),
             nn.Linear(1024, 1024), nn.ReLU(), nn.LayerNorm(1024),
         )  # fmt: skip
+        self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
     def forward(self, codes: Tensor, mix: Mix | None = None) -> Tensor:
         """Map codes `(B, length)`, any integer type, to features `(B, 1024)`; `mix` blends the embeddings."""
         _check_codes(codes, shortest=16 * (self.k - 1) + 1)
-        sequence = self.body(_embed(self.embedding, codes, mix).transpose(1, 2))
+        sequence = self.body(_embed(self.embedding, codes, mix)).squeeze(2)
         return cast(Tensor, self.head(k_max_pool(sequence, self.k).flatten(1)))
 
 
@@ -115,7 +116,6 @@ class CharCNN(nn.Module):
         if not kernels or any(kernel < 1 or kernel % 2 == 0 for kernel in kernels):
             raise UserError(f"kernels must be odd widths, but got {tuple(kernels)}; pass kernels=(3, 5, 7, 9)")
         self.embedding = _character_embedding(32)
-        # Convolutions of height 1 read the embeddings as they lie in memory (channels_last); 1-D ones copy.
         self.convs = nn.ModuleList(
             nn.Conv2d(32, width, (1, kernel), padding=(0, kernel // 2), bias=False) for kernel in kernels
         )
@@ -126,7 +126,7 @@ class CharCNN(nn.Module):
     def forward(self, codes: Tensor, mix: Mix | None = None) -> Tensor:
         """Map codes `(B, length)`, any integer type and length, to features; `mix` blends the embeddings."""
         _check_codes(codes, shortest=1)
-        sequence = _embed(self.embedding, codes, mix).transpose(1, 2).unsqueeze(2)
+        sequence = _embed(self.embedding, codes, mix)
         highest = [conv(sequence).amax(dim=(2, 3)) for conv in self.convs]
         return F.relu(self.norm(torch.cat(highest, dim=1)))
 
@@ -138,8 +138,12 @@ def k_max_pool(sequence: Tensor, k: int) -> Tensor:
 
 
 def _embed(embedding: nn.Embedding, codes: Tensor, mix: Mix | None) -> Tensor:
+    """Return embeddings as a map of height 1 `(B, width, 1, length)`.
+
+    Convolutions of height 1 read it as it lies in memory (channels_last); 1-D ones copy.
+    """
     embedded = embedding(codes.int())
-    return embedded if mix is None else mix(embedded)
+    return (embedded if mix is None else mix(embedded)).transpose(1, 2).unsqueeze(2)
 
 
 def _code_table() -> np.ndarray:
@@ -161,8 +165,8 @@ def _character_embedding(width: int) -> nn.Embedding:
 
 def _conv_bn_relu(ins: int, outs: int, *, stride: int = 1) -> nn.Sequential:
     # BN's shift makes a bias of the convolution redundant.
-    conv = nn.Conv1d(ins, outs, 3, stride=stride, padding=1, bias=False)
-    return nn.Sequential(conv, nn.BatchNorm1d(outs), nn.ReLU(inplace=True))
+    conv = nn.Conv2d(ins, outs, (1, 3), stride=(1, stride), padding=(0, 1), bias=False)
+    return nn.Sequential(conv, nn.BatchNorm2d(outs), nn.ReLU(inplace=True))
 
 
 def _check_codes(codes: Tensor, *, shortest: int) -> None:
