@@ -130,7 +130,7 @@ def test_dbpedia_and_awa_find_their_files(tmp_path: Path) -> None:
     (folder / "test.csv").write_text('2,"T","x"\n14,"","y"\n')
     (folder / "classes.txt").write_text("\n".join(f"Class{i}" for i in range(1, 15)))
     data = datasets.load("dbpedia", "test", folder=tmp_path)
-    assert (data.X, data.y.tolist()) == (["T. x", "y"], ["Class2", "Class14"])
+    assert (data.X, data.y.tolist()) == (["x", "y"], ["Class2", "Class14"])
     (folder / "classes.txt").write_text("One\nTwo\n")
     with pytest.raises(BadFile, match=r"classes\.txt: must name 14 classes, one a line, but names 2"):
         datasets.load("dbpedia", "test", folder=tmp_path)

@@ -113,7 +113,11 @@ def read_svhn(path: Path) -> tuple[np.ndarray, np.ndarray]:
 
 
 def read_dbpedia(path: Path, *, n_classes: int) -> tuple[list[str], np.ndarray]:
-    """Return texts ("title. text") and classes `(n,)`, from 0, of a headerless CSV of class, title, text."""
+    """Return texts and classes `(n,)`, from 0, of a headerless CSV of class, title, text.
+
+    Titles are left out: copies of the set carry them for some rows only, and a text that opens with a title would be
+    told from one that does not. The text almost always begins with the title's words.
+    """
     rows = csv.reader(io.StringIO(_read_text(path), newline=""), strict=True)
     texts, labels = [], []
     try:
@@ -122,10 +126,10 @@ def read_dbpedia(path: Path, *, n_classes: int) -> tuple[list[str], np.ndarray]:
                 raise BadFile(
                     f"{path}, line {rows.line_num}: must have 3 columns (class, title, text), not {len(row)}."
                 )
-            number, title, text = (cell.strip() for cell in row)
+            number, _, text = (cell.strip() for cell in row)
             if not (number.isascii() and number.isdigit() and 1 <= int(number) <= n_classes):
                 raise _bad_label(path, f"line {rows.line_num}", number, f"1 to {n_classes}")
-            texts.append(f"{title}. {text}" if title else text)
+            texts.append(text)
             labels.append(int(number) - 1)
     except csv.Error as error:
         raise BadFile(f"{path}, line {rows.line_num}: {error}; the file is damaged or cut short.") from error

@@ -1,0 +1,37 @@
+"""What every benchmark writes beside its figures: machine, versions, seed and date."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import torch
+
+RESULTS = Path(__file__).parent / "results"
+
+
+def cpu_model() -> str:
+    """Return the name of this machine's processor."""
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.split(":", 1)[1].strip()
+    return "unknown"
+
+
+def write(name: str, figures: Mapping[str, Any]) -> Path:
+    """Write `figures` to results/NAME.json with what is needed to judge and to repeat them; return the path."""
+    circumstances = {
+        "machine": cpu_model(),
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "torch": torch.__version__,
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    path = RESULTS / f"{name}.json"
+    path.write_text(json.dumps({"benchmark": name, **figures, **circumstances}, indent=2) + "\n")
+    return path
