@@ -48,9 +48,7 @@ def test_binned_table_equals_plain_loops() -> None:
         for j in range(3):
             missing = math.isnan(row[j])
             value = 0.0 if missing else row[j]
-            inputs = [
-                position_by_hand(value, low, high) for low, high in zip(edges[j], edges[j][1:], strict=False)
-            ]
+            inputs = [position_by_hand(value, low, high) for low, high in zip(edges[j], edges[j][1:], strict=False)]
             inputs += [value, float(missing and j == 2)]
             for unit in range(5):
                 total = bias[j][0][unit] + sum(a * w[unit] for a, w in zip(inputs, weight[j], strict=True))

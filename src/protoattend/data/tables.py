@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, date
+from math import ceil, log10
 from typing import Any, ClassVar
 
 import numpy as np
@@ -53,9 +54,11 @@ class Column:
             number = np.exp(number) - self.log_offset
         if self.kind == "date":
             return str(np.datetime64(0, "D") + np.timedelta64(round(number), "D"))
-        # Encoded values are float32: six significant digits are what survives, and of a zero something smaller.
-        number = 0.0 if abs(number) < 1e-6 * max(abs(self.mean), self.scale) else number
-        return f"{float(f'{number:.6g}'):g}" if abs(number) < 1e6 else f"{number:,.0f}"
+        if abs(number) >= 1e6:
+            return f"{number:,.0f}"
+        # Encoded values are float32: six digits survive, of the number and of what is usual in its column.
+        decimals = 6 - ceil(log10(max(abs(self.mean), self.scale)))
+        return f"{round(number, decimals) + 0.0:.6g}"  # adding zero takes the sign off a zero
 
 
 @dataclass(frozen=True)
@@ -220,8 +223,8 @@ def _logarithms(numbers: np.ndarray, offset: float, name: str) -> np.ndarray:
     if (shifted <= 0).any():
         row = int(np.flatnonzero(shifted <= 0)[0])
         raise UserError(
-            f"column {name!r} must be above {-offset:g}, as its logarithm is taken, but row {row} has {numbers[row]:g}; "
-            "replace it by NaN (a missing value) or rename the column."
+            f"column {name!r} must be above {0 - offset:g}, as its logarithm is taken, but row {row} has "
+            f"{numbers[row]:g}; replace it by NaN (a missing value) or rename the column."
         )
     return np.log(shifted)
 
