@@ -106,8 +106,8 @@ def test_edges_reach_the_rare_values_of_a_column_that_is_nearly_constant() -> No
 @pytest.mark.parametrize("values", [[3.0], [3.0, 3.0, 3.0], [1.0, 2.0], list(range(9)), list(range(10))])
 def test_edges_of_few_values(values: list[float]) -> None:
     edges = bin_edges(torch.tensor(values), 8)
-    assert edges.shape == (9,)
-    assert (edges.diff() >= 0).all()
+    assert len(edges) == min(9, len(set(values)))
+    assert (edges.diff() > 0).all()
     assert (edges[0], edges[-1]) == (min(values), max(values))
     if len(set(values)) <= 9:
         assert set(edges.tolist()) == set(values)
@@ -121,6 +121,14 @@ def test_positions_are_monotone_and_tell_bins_apart() -> None:
     assert (positions.diff(dim=0) >= 0).all()
     assert not positions[:, 2].any()  # an empty bin says nothing
     torch.testing.assert_close((positions * edges.diff()).sum(1), numbers[:, 0].clamp(0, 3))
+
+
+def test_small_data_gets_fewer_bins_and_constant_columns_none() -> None:
+    table = BinnedTable(2, ())
+    for n_rows, n_bins in ((50, 8), (320, 20), (5000, 128)):
+        table.learn_from(torch.stack([torch.linspace(0, 1, n_rows), torch.full((n_rows,), 3.0)], dim=1))
+        assert [len(edges.unique()) - 1 for edges in table.edges] == [n_bins, 0]
+        assert table.edges[0, -1] == 1
 
 
 @pytest.mark.parametrize("n_numbers", [0, 1, 14, 64, 5000])

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 MOST_BINS, LEAST_BINS = 128, 8
+ROWS_IN_A_BIN = 16  # at least, on average: small data gets fewer bins
 BINS_IN_ALL = 2048  # of a table: wide ones get fewer bins a column, so that a step costs no more
 
 
@@ -68,7 +69,10 @@ class BinnedTable(nn.Module):
         for j in range(self.n_numbers):
             known = numbers[:, j][~torch.isnan(numbers[:, j])]
             if len(known):
-                self.edges[j] = bin_edges(known, self.edges.shape[1] - 1)
+                n_bins = min(self.edges.shape[1] - 1, max(LEAST_BINS, len(known) // ROWS_IN_A_BIN))
+                edges = bin_edges(known, n_bins)
+                self.edges[j] = edges[-1]  # bins without width, which say nothing
+                self.edges[j, : len(edges)] = edges
 
     def forward(self, x: Tensor) -> Tensor:
         numbers, codes = x[:, : self.n_numbers], x[:, self.n_numbers :].long()
@@ -84,20 +88,19 @@ class BinnedTable(nn.Module):
 
 
 def bin_edges(values: Tensor, n_bins: int) -> Tensor:
-    """Return `(n_bins + 1,)` ascending edges: quantiles of the values, then of the distinct values not yet among them.
+    """Return ascending edges, `n_bins + 1` of them at the most: quantiles of the values, then of other distinct values.
 
     Where one value fills most rows, as a capital gain of 0 does, quantiles of all rows are nearly all that value, and
-    the others would share one bin. Where distinct values run out, the last is repeated.
+    the others would share one bin.
 
     >>> bin_edges(torch.tensor([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 2.0, 9.0]), 4)
-    tensor([0., 1., 2., 9., 9.])
+    tensor([0., 1., 2., 9.])
     """
     # Through sorting, because torch.quantile refuses more than 2**24 values.
     edges = _evenly(values.sort().values, n_bins + 1).unique()
     others = values.unique()
     others = others[~torch.isin(others, edges)]
-    edges = torch.cat([edges, _evenly(others, min(len(others), n_bins + 1 - len(edges)))]).sort().values
-    return torch.cat([edges, edges[-1:].expand(n_bins + 1 - len(edges))])
+    return torch.cat([edges, _evenly(others, min(len(others), n_bins + 1 - len(edges)))]).sort().values
 
 
 def bin_positions(numbers: Tensor, edges: Tensor) -> Tensor:
