@@ -132,6 +132,7 @@ class ProtoAttendClassifier(ClassifierMixin, BaseEstimator):
             prepared = ready.prepare(
                 X,
                 y,
+                encoder=self.encoder,
                 categorical=self.categorical_features,
                 validation_fraction=self.validation_fraction,
                 generator=generator,

@@ -58,6 +58,7 @@ class PlainClassifier(ClassifierMixin, BaseEstimator):
             prepared = ready.prepare(
                 X,
                 y,
+                encoder=self.encoder,
                 categorical=self.categorical_features,
                 validation_fraction=self.validation_fraction,
                 generator=generator,

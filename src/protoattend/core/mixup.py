@@ -35,8 +35,9 @@ class Mix:
 
     def overlap(self, rows: Tensor) -> Tensor:
         """Return `(B, B)`, true where two blended inputs have a row in common."""
-        parts = torch.stack([rows, rows[self.partner]], dim=1)
-        return (parts[:, None, :, None] == parts[None, :, None, :]).any(3).any(2)
+        same = rows[:, None] == rows[None, :]
+        same |= same[self.partner]
+        return same | same[:, self.partner]
 
     def targets(self, y: Tensor, n_classes: int) -> Tensor:
         """Return the blended labels `(B, n_classes)`."""

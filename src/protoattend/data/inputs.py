@@ -199,14 +199,14 @@ def unpack_dataset(dataset: Any) -> tuple[Any, Any]:
     return (list(X) if isinstance(X[0], str) else np.stack([np.asarray(x) for x in X])), labels
 
 
-def fit_inputs(X: Any, *, categorical: Any = None) -> Inputs:
-    """Learn the form of X; `categorical` names integer columns of a table that are codes."""
+def fit_inputs(X: Any, *, categorical: Any = None, fixed: Any = None) -> Inputs:
+    """Learn the form of X; of a table, `categorical` names columns that are codes and `fixed` has known ones."""
     from protoattend.data.tables import TableInputs
 
     require_rows(X)
     kind = kind_of(X)
     if kind == "table":
-        return TableInputs.fit(X, categorical=categorical)
+        return TableInputs.fit(X, categorical=categorical, fixed=fixed)
     return ImageInputs.fit(X) if kind == "images" else TextInputs.fit(X)
 
 

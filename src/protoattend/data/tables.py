@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
-from datetime import date
+from datetime import UTC, date
+from math import ceil, log10
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,24 +16,31 @@ from protoattend.errors import BadCell, UserError
 
 UNKNOWN = 0  # the code of a missing category and of one never seen in fit
 DAY = np.timedelta64(1, "D")
+CELLS = (str, bytes, int, float, np.generic, date)
 
 
 @dataclass(frozen=True)
 class Column:
-    """One column: a number (or date, as days) with mean and scale, or a category with its known values."""
+    """One column: a number (or date, as days) with mean and scale, or a category with its known values.
+
+    A number with a `log_offset` is encoded as the logarithm of itself plus that offset.
+    """
 
     name: str
     kind: str  # "number" | "date" | "category"
     mean: float = 0.0
     scale: float = 1.0
     categories: tuple[str, ...] = ()
+    log_offset: float | None = None
 
     def encode(self, values: np.ndarray) -> np.ndarray:
         """Return the column as float64: standardised with NaN for missing, or codes with 0 for unknown."""
         if self.kind == "category":
             codes = {category: code for code, category in enumerate(self.categories, start=1)}
             return np.array([codes.get(str(value), UNKNOWN) for value in values], dtype=np.float64)
-        numbers = _dates_as_days(values) if self.kind == "date" else _numbers(values, self.name)
+        numbers = _dates_as_days(values, self.name) if self.kind == "date" else _numbers(values, self.name)
+        if self.log_offset is not None:
+            numbers = _logarithms(numbers, self.log_offset, self.name)
         return (numbers - self.mean) / self.scale
 
     def show(self, value: float) -> str:
@@ -42,10 +50,15 @@ class Column:
         if np.isnan(value):
             return "(missing)"
         number = value * self.scale + self.mean
+        if self.log_offset is not None:
+            number = np.exp(number) - self.log_offset
         if self.kind == "date":
             return str(np.datetime64(0, "D") + np.timedelta64(round(number), "D"))
-        # Encoded values are float32: six significant digits are what survives.
-        return f"{float(f'{number:.6g}'):g}" if abs(number) < 1e6 else f"{number:,.0f}"
+        if abs(number) >= 1e6:
+            return f"{number:,.0f}"
+        # Encoded values are float32: six digits survive, of the number and of what is usual in its column.
+        decimals = 6 - ceil(log10(max(abs(self.mean), self.scale)))
+        return f"{round(number, decimals) + 0.0:.6g}"  # adding zero takes the sign off a zero
 
 
 @dataclass(frozen=True)
@@ -58,7 +71,10 @@ class TableInputs:
     kind: ClassVar[str] = "table"
 
     @classmethod
-    def fit(cls, X: Any, *, categorical: Iterable[Any] | None = None) -> TableInputs:
+    def fit(
+        cls, X: Any, *, categorical: Iterable[Any] | None = None, fixed: Mapping[str, Column] | None = None
+    ) -> TableInputs:
+        """Learn each column from X, except for those whose encoding is `fixed`, by name."""
         names, raw, named = _columns(X)
         declared = {str(name) for name in (() if categorical is None else categorical)}
         if declared - set(names):
@@ -66,7 +82,8 @@ class TableInputs:
                 f"categorical_features must name columns of X, but {sorted(declared - set(names))} are not among "
                 f"{names[:20]}; check the spelling."
             )
-        fitted = [_fit_column(name, raw[name], name in declared) for name in names]
+        given = {name: column for name, column in (fixed or {}).items() if name not in declared}
+        fitted = [given.get(name) or _fit_column(name, raw[name], name in declared) for name in names]
         fitted.sort(key=lambda column: column.kind == "category")
         return cls(columns=tuple(fitted), names=tuple(names), named=named)
 
@@ -148,19 +165,31 @@ def _values(column: Any) -> np.ndarray:
 
 
 def _fit_column(name: str, values: np.ndarray, declared: bool) -> Column:
-    if values.dtype.kind == "M":
-        days = _dates_as_days(values)
-        return Column(name, "date", *_mean_and_scale(days))
+    if not declared and _looks_dated(values):
+        return Column(name, "date", *_mean_and_scale(_dates_as_days(values, name)))
     if not declared and _looks_numeric(values):
         return Column(name, "number", *_mean_and_scale(_numbers(values, name)))
-    for row, value in enumerate(values):
-        if not (_is_missing(value) or isinstance(value, (str, bytes, int, float, np.generic, date))):
+    _require_cells(values, name)
+    known = sorted({str(value) for value in values if not _is_missing(value)})
+    return Column(name, "category", categories=tuple(known))
+
+
+def _require_cells(values: np.ndarray, name: str) -> None:
+    """Raise where a cell is neither text, number nor date; types are few, so that rows need looking at only then."""
+    bad = {kind for kind in map(type, values) if not issubclass(kind, CELLS)}
+    for row, value in enumerate(values if bad else ()):
+        if type(value) in bad and not _is_missing(value):
             raise BadCell(
                 f"a table's cell must be text, a number or a date, but column {name!r} has a {type(value).__name__} at "
                 f"row {row} (an argument must be a string or a real number); convert it first."
             )
-    known = sorted({str(value) for value in values if not _is_missing(value)})
-    return Column(name, "category", categories=tuple(known))
+
+
+def _looks_dated(values: np.ndarray) -> bool:
+    if values.dtype != object:
+        return values.dtype.kind == "M"
+    only_dates = all(isinstance(value, date) or _is_missing(value) for value in values)
+    return only_dates and any(isinstance(value, date) for value in values)
 
 
 def _looks_numeric(values: np.ndarray) -> bool:
@@ -189,9 +218,33 @@ def _numbers(values: np.ndarray, name: str) -> np.ndarray:
     return numbers
 
 
-def _dates_as_days(values: np.ndarray) -> np.ndarray:
-    dates = np.asarray(values, dtype="datetime64[ns]")
+def _logarithms(numbers: np.ndarray, offset: float, name: str) -> np.ndarray:
+    shifted = numbers + offset
+    if (shifted <= 0).any():
+        row = int(np.flatnonzero(shifted <= 0)[0])
+        raise UserError(
+            f"column {name!r} must be above {0 - offset:g}, as its logarithm is taken, but row {row} has "
+            f"{numbers[row]:g}; replace it by NaN (a missing value) or rename the column."
+        )
+    return np.log(shifted)
+
+
+def _dates_as_days(values: np.ndarray, name: str) -> np.ndarray:
+    try:
+        moments = values if values.dtype.kind == "M" else [_moment(value) for value in values]
+        dates = np.asarray(moments, dtype="datetime64[ns]")
+    except (TypeError, ValueError) as error:
+        raise UserError(
+            f"column {name!r} must hold dates as in fit, but it holds something else ({error}); convert it first."
+        ) from None
     return np.where(np.isnat(dates), np.nan, (dates - np.datetime64(0, "ns")) / DAY)
+
+
+def _moment(value: Any) -> Any:
+    """Return what numpy can read as a date: None where missing, and UTC instead of any other time zone."""
+    if _is_missing(value):
+        return None
+    return value if getattr(value, "tzinfo", None) is None else value.astimezone(UTC).replace(tzinfo=None)
 
 
 def _mean_and_scale(numbers: np.ndarray) -> tuple[float, float]:

@@ -8,62 +8,114 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+MOST_BINS, LEAST_BINS = 128, 8
+ROWS_IN_A_BIN = 16  # at least, on average: small data gets fewer bins
+BINS_IN_ALL = 2048  # of a table: wide ones get fewer bins a column, so that a step costs no more
+
 
 class PlainTable(nn.Module):
-    """Table samples `(B, f)`, numbers first and category codes after, as numbers (missing: 0) and multi-hot codes."""
+    """Table samples `(B, f)`, numbers first and category codes after, as numbers (missing: 0) and multi-hot codes.
+
+    Code 0, an unknown category, is all zeros: a column of its own might never be trained.
+
+    >>> PlainTable(1, [3])(torch.tensor([[0.5, 2.0], [float("nan"), 0.0]]))
+    tensor([[0.5000, 0.0000, 1.0000],
+            [0.0000, 0.0000, 0.0000]])
+    """
 
     def __init__(self, n_numbers: int, cardinalities: Sequence[int]) -> None:
         super().__init__()
         self.n_numbers = n_numbers
         self.cardinalities = tuple(cardinalities)
-        self.out_features = n_numbers + sum(cardinalities)
+        self.out_features = n_numbers + sum(self.cardinalities) - len(self.cardinalities)
 
     def forward(self, x: Tensor) -> Tensor:
         codes = x[:, self.n_numbers :].long()
         parts = [torch.nan_to_num(x[:, : self.n_numbers], nan=0.0)]
-        parts += [F.one_hot(codes[:, j], size) for j, size in enumerate(self.cardinalities)]
+        parts += [F.one_hot(codes[:, j], size)[:, 1:] for j, size in enumerate(self.cardinalities)]
         return torch.cat(parts, dim=1)
 
 
 class BinnedTable(nn.Module):
-    """Table samples `(B, f)` as piecewise-linear numbers and embedded categories.
+    """Table samples `(B, f)` as embedded numbers, each read through bins, and embedded categories.
 
-    A number gives itself (0 where missing), an indicator where training saw missing values, and its position in each
-    of `n_bins` quantile bins, by which a linear layer can bend at every edge. A category gives a learned embedding.
+    A number is encoded piecewise-linearly (Gorishniy et al. 2022): its position in each of the bins, from 0 below to 1
+    above. With the number itself and, where training saw missing values, an indicator of those, that goes through a
+    small layer of the column's own with ReLU. A category has a learned embedding; an unknown one is all zeros.
     """
 
-    def __init__(self, n_numbers: int, cardinalities: Sequence[int], *, n_bins: int = 16) -> None:
+    def __init__(self, n_numbers: int, cardinalities: Sequence[int], *, width: int = 16) -> None:
         super().__init__()
         self.n_numbers = n_numbers
+        n_bins = int(min(MOST_BINS, max(LEAST_BINS, BINS_IN_ALL // max(1, n_numbers))))
         self.edges: Tensor
         self.missing_seen: Tensor
         self.register_buffer("edges", torch.zeros(n_numbers, n_bins + 1))
         self.register_buffer("missing_seen", torch.zeros(n_numbers))
+        bound = (n_bins + 2) ** -0.5
+        self.weight = nn.Parameter(torch.empty(n_numbers, n_bins + 2, width).uniform_(-bound, bound))
+        self.bias = nn.Parameter(torch.empty(n_numbers, 1, width).uniform_(-bound, bound))
         widths = [min(32, 2 + cardinality // 2) for cardinality in cardinalities]
         self.embeddings = nn.ModuleList(
-            nn.Embedding(cardinality, width) for cardinality, width in zip(cardinalities, widths, strict=True)
+            nn.Embedding(cardinality, size, padding_idx=0)
+            for cardinality, size in zip(cardinalities, widths, strict=True)
         )
-        self.out_features = n_numbers * (2 + n_bins) + sum(widths)
+        self.out_features = n_numbers * width + sum(widths)
 
     def learn_from(self, samples: Tensor) -> None:
-        """Set the bin edges to the quantiles of each number in the training samples `(n, f)`."""
+        """Set the bin edges from each number in the training samples `(n, f)`."""
         numbers = samples[:, : self.n_numbers]
         self.missing_seen.copy_(torch.isnan(numbers).any(0).float())
-        shares = torch.linspace(0, 1, self.edges.shape[1])
         for j in range(self.n_numbers):
             known = numbers[:, j][~torch.isnan(numbers[:, j])]
-            if len(known):  # through sorting, because torch.quantile refuses more than 2**24 values
-                self.edges[j] = known.sort().values[(shares * (len(known) - 1)).round().long()]
+            if len(known):
+                n_bins = min(self.edges.shape[1] - 1, max(LEAST_BINS, len(known) // ROWS_IN_A_BIN))
+                edges = bin_edges(known, n_bins)
+                self.edges[j] = edges[-1]  # bins without width, which say nothing
+                self.edges[j, : len(edges)] = edges
 
     def forward(self, x: Tensor) -> Tensor:
         numbers, codes = x[:, : self.n_numbers], x[:, self.n_numbers :].long()
         missing = torch.isnan(numbers)
-        numbers = numbers.masked_fill(missing, 0.0)
-        low, high = self.edges[:, :-1], self.edges[:, 1:]
-        position = (numbers[:, :, None] - low) / (high - low).clamp(min=1e-6)
-        parts = [numbers.clamp(-8, 8), missing * self.missing_seen, position.clamp(0, 1).flatten(1)]
+        numbers = numbers.masked_fill(missing, 0.0).T[:, :, None]  # column by column: each has a layer of its own
+        positions = bin_positions(numbers, self.edges[:, None])
+        indicators = (missing * self.missing_seen).T[:, :, None]
+        inputs = torch.cat([positions, numbers.clamp(-8, 8), indicators], dim=2)
+        embedded = F.relu(torch.baddbmm(self.bias, inputs, self.weight))
+        parts = [embedded.transpose(0, 1).flatten(1)]
         parts += [embedding(codes[:, j]) for j, embedding in enumerate(self.embeddings)]
         return torch.cat(parts, dim=1)
+
+
+def bin_edges(values: Tensor, n_bins: int) -> Tensor:
+    """Return ascending edges, `n_bins + 1` of them at the most: quantiles of the values, then of other distinct values.
+
+    Where one value fills most rows, as a capital gain of 0 does, quantiles of all rows are nearly all that value, and
+    the others would share one bin.
+
+    >>> bin_edges(torch.tensor([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 2.0, 9.0]), 4)
+    tensor([0., 1., 2., 9.])
+    """
+    # Through sorting, because torch.quantile refuses more than 2**24 values.
+    edges = _evenly(values.sort().values, n_bins + 1).unique()
+    others = values.unique()
+    others = others[~torch.isin(others, edges)]
+    return torch.cat([edges, _evenly(others, min(len(others), n_bins + 1 - len(edges)))]).sort().values
+
+
+def bin_positions(numbers: Tensor, edges: Tensor) -> Tensor:
+    """Return where numbers `(..., 1)` are in each bin between edges `(..., n_bins + 1)`: 0 below it, 1 above.
+
+    >>> bin_positions(torch.tensor([[1.5]]), torch.tensor([0.0, 1.0, 2.0, 4.0, 4.0]))
+    tensor([[1.0000, 0.5000, 0.0000, 0.0000]])
+    """
+    low, span = edges[..., :-1], edges.diff(dim=-1)
+    return torch.where(span > 0, (numbers - low) / span, 0.0).clamp(0, 1)
+
+
+def _evenly(ordered: Tensor, count: int) -> Tensor:
+    """Return `count` of the values, evenly spaced in their order, from the first to the last."""
+    return ordered[torch.linspace(0, len(ordered) - 1, count).round().long()] if count else ordered[:0]
 
 
 class MLP(nn.Module):

@@ -14,6 +14,7 @@ from sklearn.utils import check_random_state
 from torch import Tensor, nn
 
 from protoattend.core.model import ProtoAttend
+from protoattend.data.adult import fixed_numbers
 from protoattend.data.augment import Augmentation
 from protoattend.data.inputs import Inputs, fit_inputs, unpack_dataset
 from protoattend.data.labels import Classes
@@ -56,15 +57,26 @@ def seeded(random_state: int | np.random.RandomState | None) -> Iterator[torch.G
         yield torch.Generator().manual_seed(seed)
 
 
-def prepare(X: Any, y: Any, *, categorical: Any, validation_fraction: float, generator: torch.Generator) -> Prepared:
-    """Validate X and y and split off the validation rows, the same share of every class."""
+def prepare(
+    X: Any,
+    y: Any,
+    *,
+    encoder: str | nn.Module,
+    categorical: Any,
+    validation_fraction: float,
+    generator: torch.Generator,
+) -> Prepared:
+    """Validate X and y and split off the validation rows, the same share of every class.
+
+    What is done to a table's numbers is learned from them, except where the paper fixes it for its encoder.
+    """
     if isinstance(X, torch.utils.data.Dataset):
         X, y = unpack_dataset(X)
     if y is None:
         raise UserError("fit requires y to be passed, but the target y is None; pass one label for each row of X.")
     if not 0 <= validation_fraction < 1:
         raise UserError(f"validation_fraction must be in [0, 1), but got {validation_fraction}.")
-    inputs = fit_inputs(X, categorical=categorical)
+    inputs = fit_inputs(X, categorical=categorical, fixed=fixed_numbers(X) if encoder == "lstm" else None)
     source = inputs.source(X)
     classes = Classes.fit(y)
     labels = classes.encode(y)

@@ -1,0 +1,110 @@
+"""Columns of every kind, as people have them in DataFrames and arrays."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from protoattend import ProtoAttendClassifier
+from protoattend.data.tables import TableInputs
+from protoattend.errors import BadCell, UserError
+
+
+def mixed(n: int = 60, seed: int = 0) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    days = rng.integers(0, 3000, n)
+    return pd.DataFrame(
+        {
+            "number": rng.normal(5, 3, n),
+            "gappy": np.where(rng.random(n) < 0.2, np.nan, rng.normal(0, 1, n)),
+            "whole": pd.array([None if v == 3 else int(v) for v in rng.integers(0, 9, n)], dtype="Int64"),
+            "flag": rng.random(n) < 0.5,
+            "maybe": pd.array([[True, False, None][v] for v in rng.integers(0, 3, n)], dtype="boolean"),
+            "day": pd.Timestamp("2015-01-01") + pd.to_timedelta(days, unit="D"),
+            "birthday": [None if d % 7 == 0 else dt.date(2015, 1, 1) + dt.timedelta(int(d)) for d in days],
+            "here": pd.Timestamp("2015-01-01", tz="Europe/Berlin") + pd.to_timedelta(days, unit="D"),
+            "same": 4.0,
+            "empty": np.nan,
+            "colour": rng.choice(["red", "green", "blue"], n),
+            "code": rng.integers(100, 104, n),
+            "id": [f"customer {i}" for i in range(n)],
+            "grade": pd.Categorical(rng.choice(["a", "b", None], n)),
+        }
+    )
+
+
+KINDS = {
+    **dict.fromkeys(["number", "gappy", "whole", "flag", "maybe", "same", "empty"], "number"),
+    **dict.fromkeys(["day", "birthday", "here"], "date"),
+    **dict.fromkeys(["colour", "code", "id", "grade"], "category"),
+}
+
+
+def test_every_column_is_of_its_kind() -> None:
+    inputs = TableInputs.fit(mixed(), categorical=["code"])
+    assert {column.name: column.kind for column in inputs.columns} == KINDS
+    source = inputs.source(mixed())
+    numbers = source[:, : inputs.form()["n_numbers"]]
+    filled = numbers[:, [column.name not in ("same", "empty") for column in inputs.columns[: numbers.shape[1]]]]
+    np.testing.assert_allclose(np.nanmean(filled, axis=0), 0, atol=1e-4)
+    np.testing.assert_allclose(np.nanstd(filled, axis=0), 1, atol=1e-4)
+    assert np.isfinite(source[:, numbers.shape[1] :]).all()
+
+
+def test_dates_of_every_type_are_days() -> None:
+    table = mixed()
+    inputs = TableInputs.fit(table, categorical=["code"])
+    shown = [inputs.exhibit(row) for row in inputs.source(table)]
+    assert [row["day"] for row in shown] == [str(day.date()) for day in table["day"]]
+    assert [row["birthday"] for row in shown] == ["(missing)" if d is None else str(d) for d in table["birthday"]]
+    by_name = {column.name: column for column in inputs.columns}
+    utc = table["here"].dt.tz_convert("UTC").dt.tz_localize(None)
+    np.testing.assert_allclose(by_name["here"].encode(table["here"].to_numpy()), by_name["here"].encode(utc.to_numpy()))
+
+
+def test_zero_is_shown_as_zero() -> None:
+    table = np.array([[0.0], [1e5], [38.6]])
+    inputs = TableInputs.fit(table)
+    assert [inputs.exhibit(row)["0"] for row in inputs.source(table)] == ["0", "100000", "38.6"]
+
+
+@pytest.mark.parametrize("encoder", ["mlp", "lstm", "features"])
+def test_all_of_them_train_save_and_meet_the_unseen(encoder: str, tmp_path: Path) -> None:
+    table = mixed()
+    y = np.where((table["number"] > 5) & (table["colour"] != "red"), "yes", "no")
+    classifier = ProtoAttendClassifier(
+        encoder, categorical_features=["code"], max_epochs=3, random_state=0, verbose=0
+    ).fit(table, y)
+    classifier.save(tmp_path / "model")
+    loaded = ProtoAttendClassifier.load(tmp_path / "model")
+    strange = mixed(20, seed=1)
+    strange["colour"], strange["number"], strange["code"], strange["day"] = "mauve", np.nan, 999, pd.NaT
+    for X in (table, strange):
+        assert np.isfinite(loaded.predict_proba(X)).all()
+        np.testing.assert_array_equal(loaded.predict_proba(X), classifier.predict_proba(X))
+    unknown = strange.assign(colour=None)
+    np.testing.assert_array_equal(classifier.predict_proba(strange), classifier.predict_proba(unknown))
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"day": "soon"}, UserError, "'day' must hold dates as in fit"),
+        ({"number": "many"}, UserError, "'number' must hold numbers as in fit"),
+    ],
+)
+def test_another_kind_at_predict(change: dict[str, Any], error: type[Exception], message: str) -> None:
+    inputs = TableInputs.fit(mixed(), categorical=["code"])
+    with pytest.raises(error, match=message):
+        inputs.source(mixed().assign(**change))
+
+
+def test_cells_that_are_no_values() -> None:
+    column = np.array(["a", None, np.nan, ["a"]], dtype=object)
+    with pytest.raises(BadCell, match="'things' has a list at row 3"):
+        TableInputs.fit(pd.DataFrame({"things": column}))
