@@ -32,7 +32,7 @@ class Column:
         if self.kind == "category":
             codes = {category: code for code, category in enumerate(self.categories, start=1)}
             return np.array([codes.get(str(value), UNKNOWN) for value in values], dtype=np.float64)
-        numbers = _dates_as_days(values) if self.kind == "date" else _numbers(values, self.name)
+        numbers = _dates_as_days(values, self.name) if self.kind == "date" else _numbers(values, self.name)
         return (numbers - self.mean) / self.scale
 
     def show(self, value: float) -> str:
@@ -149,7 +149,7 @@ def _values(column: Any) -> np.ndarray:
 
 def _fit_column(name: str, values: np.ndarray, declared: bool) -> Column:
     if values.dtype.kind == "M":
-        days = _dates_as_days(values)
+        days = _dates_as_days(values, name)
         return Column(name, "date", *_mean_and_scale(days))
     if not declared and _looks_numeric(values):
         return Column(name, "number", *_mean_and_scale(_numbers(values, name)))
@@ -189,8 +189,15 @@ def _numbers(values: np.ndarray, name: str) -> np.ndarray:
     return numbers
 
 
-def _dates_as_days(values: np.ndarray) -> np.ndarray:
-    dates = np.asarray(values, dtype="datetime64[ns]")
+def _dates_as_days(values: np.ndarray, name: str) -> np.ndarray:
+    try:
+        if values.dtype.kind in "iub" or (values.dtype.kind == "f" and not np.isnan(values).all()):
+            raise ValueError(f"{values[0]} is a number")
+        dates = np.asarray(values, dtype="datetime64[ns]")
+    except ValueError as error:
+        raise UserError(
+            f"column {name!r} must hold dates as in fit, but it holds something else ({error}); write YYYY-MM-DD."
+        ) from None
     return np.where(np.isnat(dates), np.nan, (dates - np.datetime64(0, "ns")) / DAY)
 
 
