@@ -168,8 +168,11 @@ def test_corrupt_images_by_choice(place: Path, tmp_path: Path) -> None:
     Image.new("L", (8, 8)).save(folder / "good.png")
     (folder / "bad.png").write_bytes(b"nothing")
     assert "bad.png: not a readable image" in failed("predict", place / "digits-model", folder)
-    with pytest.warns(UserWarning, match=r"bad\.png"):
-        (only,) = rows(succeeded("predict", place / "digits-model", folder, "--skip-corrupt"))
+    result = run("predict", place / "digits-model", folder, "--skip-corrupt")
+    assert result.exit_code == 0
+    assert result.stderr.startswith("warning: 1 of 2 image files cannot be read and are skipped:")
+    assert "bad.png" in result.stderr
+    (only,) = rows(result.stdout)
     assert only["file"].endswith("good.png")
 
 
@@ -183,12 +186,15 @@ def test_mistakes_are_one_message(place: Path, tmp_path: Path) -> None:
     assert "encoder must be one of" in failed_after_reading(
         "fit", table, "--target", "kind", "--encoder", "x", "--to", new
     )
+    assert "max_epochs=0" in failed_after_reading("fit", table, "--target", "kind", "--epochs", 0, "--to", new)
     assert not new.exists()
     assert "no meta.json" in failed("predict", tmp_path, place / "wine-new.csv")
     assert "row must be from 0 to 37" in failed("explain", model, place / "wine-new.csv", "--row", 38)
     assert "['proline'] are missing" in failed("predict", model, _without_proline(tmp_path))
     assert "the folder of" in failed("predict", model, table, "--out", tmp_path / "no" / "x.csv")
     assert "labels are needed" in failed("evaluate", place / "digits-model", place / "digits" / "digit 1")
+    assert "of kind 'table', but" in failed("predict", model, place / "digits")
+    assert "of kind 'images', but" in failed("predict", place / "digits-model", table)
     assert "is not among" in failed("evaluate", model, table, "--target", "ash")
 
 
@@ -221,5 +227,9 @@ def test_a_classifier_saved_from_python_and_a_damaged_note(place: Path, tmp_path
     clf.save(tmp_path / "model")
     assert len(rows(succeeded("predict", tmp_path / "model", place / "wine-new.csv"))) == 38
     assert json.loads((place / "wine-model" / "reading.json").read_text()) == {"target": "kind", "text": None}
+    ProtoAttendClassifier.load(place / "texts-model").save(tmp_path / "texts")
+    texts = place / "texts.csv"
+    assert "name the column of texts with --text" in failed("predict", tmp_path / "texts", texts)
+    assert len(rows(succeeded("predict", tmp_path / "texts", texts, "--text", "said"))) == 40
     (tmp_path / "model" / "reading.json").write_text("{")
     assert "reading.json must name" in failed("predict", tmp_path / "model", place / "wine-new.csv")

@@ -129,6 +129,14 @@ def test_bad_columns(tmp_path: Path, name: str, arguments: dict[str, str], messa
     assert name in str(caught.value)
 
 
+def test_texts_read_as_categories_are_warned_of(tmp_path: Path) -> None:
+    said = [f"a text of its own, number {i}, of more than forty characters" for i in range(30)]
+    frame = pd.DataFrame({"said": said, "place": "a place that has a very long name indeed, here", "y": [0, 1] * 15})
+    with pytest.warns(UserWarning, match="column 'said' holds texts, .*pass text='said'") as caught:
+        read_data(put(tmp_path / "x.csv", frame), target="y")
+    assert len(caught) == 1
+
+
 def test_only_the_target(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="columns besides its target 'class'"):
         read_data(put(tmp_path / "x.csv", FRAME[["class"]]), target="class")
@@ -184,7 +192,7 @@ def test_no_such_path_and_unknown_kinds(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"nothing\.csv does not exist"):
         read_data(tmp_path / "nothing.csv")
     (tmp_path / "x.xlsx").write_bytes(b"x")
-    with pytest.raises(UserError, match=r"the suffix of .*x\.xlsx must be one of '\.csv'"):
+    with pytest.raises(UserError, match=r"a file that ends in \.csv, .* but got .*x\.xlsx; convert it"):
         read_data(tmp_path / "x.xlsx")
     (tmp_path / "x.csv").touch()
     with pytest.raises(BadFile, match="the file is empty"):

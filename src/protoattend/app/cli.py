@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,14 +17,22 @@ from protoattend.errors import ProtoAttendError
 
 
 class Commands(TyperGroup):
-    """Commands whose errors, where they are the user's or the disk's, are one message and exit code 2."""
+    """Commands whose warnings and errors (the user's or the disk's) are one message each; an error ends with code 2."""
 
     def invoke(self, context: Any) -> Any:
-        try:
-            return super().invoke(context)
-        except (ProtoAttendError, OSError) as error:
-            Console(stderr=True).print(f"[red]error:[/] {escape(str(error))}", soft_wrap=True, highlight=False)
-            raise typer.Exit(2) from None
+        with warnings.catch_warnings():
+            warnings.showwarning = lambda message, *where, **more: _complain("[yellow]warning:[/]", message)
+            try:
+                return super().invoke(context)
+            except BrokenPipeError:
+                raise  # as in `| head`, which typer ends quietly
+            except (ProtoAttendError, OSError) as error:
+                _complain("[red]error:[/]", error)
+                raise typer.Exit(2) from None
+
+
+def _complain(kind: str, what: Warning | str | Exception) -> None:
+    Console(stderr=True).print(f"{kind} {escape(str(what))}", soft_wrap=True, highlight=False)
 
 
 app = typer.Typer(
@@ -34,8 +43,9 @@ app = typer.Typer(
 )
 console = Console()
 
-Samples = Annotated[Path, typer.Argument(help="CSV, Parquet or .npz file, or folder of images by class.")]
+DataPath = Annotated[Path, typer.Argument(help="CSV, Parquet or .npz file, or folder of images by class.")]
 Classifier = Annotated[Path, typer.Argument(help="Folder of a classifier saved by fit.")]
+TextColumn = Annotated[str | None, typer.Option(help="Column of the texts; by default as in fit.")]
 SkipCorrupt = Annotated[bool, typer.Option("--skip-corrupt", help="Leave out image files that cannot be read.")]
 
 
@@ -57,10 +67,12 @@ def demo(
 
 @app.command()
 def fit(
-    path: Samples,
+    path: DataPath,
     target: Annotated[str | None, typer.Option(help="Column (or .npz array) of the labels.")] = None,
     text: Annotated[str | None, typer.Option(help="Column of the texts, to learn from texts.")] = None,
-    to: Annotated[Path | None, typer.Option(help="Folder for the classifier; by default NAME-model, here.")] = None,
+    to: Annotated[
+        Path | None, typer.Option(help="Folder for the classifier, replacing one; by default NAME-model, here.")
+    ] = None,
     encoder: Annotated[str, typer.Option(help="Encoder by name; auto goes by the kind of samples.")] = "auto",
     epochs: Annotated[int | None, typer.Option(help="Epochs; by default by the amount of data.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the split and the training.")] = 0,
@@ -72,54 +84,60 @@ def fit(
 
     fit_files(
         path,
-        to or Path(f"{path.absolute().stem}-model"),
+        to or Path(f"{path.absolute().name if path.is_dir() else path.stem}-model"),
         console,
         reading=Reading(target, text),
         images={"size": size, "corrupt": _corrupt(skip_corrupt)},
-        params={"encoder": encoder, "max_epochs": epochs or "auto", "random_state": seed},
+        params={"encoder": encoder, "max_epochs": "auto" if epochs is None else epochs, "random_state": seed},
     )
 
 
 @app.command()
 def predict(
     folder: Classifier,
-    path: Samples,
+    path: DataPath,
     out: Annotated[Path | None, typer.Option(help="CSV file to write; by default standard output.")] = None,
     min_confidence: Annotated[float | None, typer.Option(help="Say which rows are sure enough to answer.")] = None,
+    text: TextColumn = None,
     skip_corrupt: SkipCorrupt = False,
 ) -> None:
     """Write label and confidence of every row as CSV."""
-    from protoattend.app.files import predict_file
+    from protoattend.app.files import Use, predict_file
 
-    predict_file(folder, path, out, min_confidence=min_confidence, images={"corrupt": _corrupt(skip_corrupt)})
+    used = Use.of(folder, text=text)
+    predict_file(used, path, out, min_confidence=min_confidence, images={"corrupt": _corrupt(skip_corrupt)})
 
 
 @app.command()
 def explain(
     folder: Classifier,
-    path: Samples,
+    path: DataPath,
     row: Annotated[list[int] | None, typer.Option(help="Row to explain, from 0; may be given again.")] = None,
     out: Annotated[Path | None, typer.Option(help="HTML page to write; by default the console.")] = None,
     top: Annotated[int, typer.Option(help="Prototypes shown of each row.")] = 5,
+    text: TextColumn = None,
     skip_corrupt: SkipCorrupt = False,
 ) -> None:
     """Show which training samples the decisions rest on; without --row, those of the first ten rows."""
-    from protoattend.app.files import explain_file
+    from protoattend.app.files import Use, explain_file
 
-    explain_file(folder, path, console, rows=row or (), out=out, top=top, images={"corrupt": _corrupt(skip_corrupt)})
+    used = Use.of(folder, text=text)
+    explain_file(used, path, console, rows=row or (), out=out, top=top, images={"corrupt": _corrupt(skip_corrupt)})
 
 
 @app.command()
 def evaluate(
     folder: Classifier,
-    path: Samples,
+    path: DataPath,
     target: Annotated[str | None, typer.Option(help="Column of the labels; by default as in fit.")] = None,
+    text: TextColumn = None,
     skip_corrupt: SkipCorrupt = False,
 ) -> None:
     """Measure a classifier on labelled samples it has not seen."""
-    from protoattend.app.files import evaluate_file
+    from protoattend.app.files import Use, evaluate_file
 
-    evaluate_file(folder, path, console, target=target, images={"corrupt": _corrupt(skip_corrupt)})
+    used = Use.of(folder, target=target, text=text)
+    evaluate_file(used, path, console, images={"corrupt": _corrupt(skip_corrupt)})
 
 
 def _corrupt(skip: bool) -> str:

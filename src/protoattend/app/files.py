@@ -18,6 +18,7 @@ from torch import Tensor
 
 from protoattend.core.attention import confidence, prototype_counts
 from protoattend.data.images import ImageFile, ImageFiles
+from protoattend.data.inputs import kind_of
 from protoattend.data.readers import LabelledData, read_data
 from protoattend.database.store import encode
 from protoattend.errors import BadFile, UserError
@@ -39,17 +40,37 @@ class Reading:
     target: str | None = None
     text: str | None = None
 
-    def read(self, path: Path, **images: Any) -> LabelledData:
-        return read_data(path, target=self.target, text=self.text, **images)
 
-    def unlabelled(self, path: Path, **images: Any) -> LabelledData:
-        return read_data(path, text=self.text, **images)
+@dataclass(frozen=True)
+class Use:
+    """A saved classifier, and how files are read for it."""
+
+    clf: ProtoAttendClassifier
+    reading: Reading
+
+    @classmethod
+    def of(cls, folder: Path, *, target: str | None = None, text: str | None = None) -> Use:
+        """Open the classifier in `folder`; columns named here go before those of fit."""
+        clf = ProtoAttendClassifier.load(folder)
+        noted = _read_note(folder / READING)
+        return cls(clf, Reading(target or noted.target, text or noted.text))
+
+    def read(self, path: Path, images: dict[str, Any], *, target: str | None = None) -> LabelledData:
+        """Read samples of the kind the classifier was trained on, of a table with the labels in `target`."""
+        data = read_data(path, target=target, text=self.reading.text, **images)
+        kind, needed = kind_of(data.X), self.clf.inputs_.kind
+        if kind != needed:
+            fix = "name the column of texts with --text" if needed == "text" else "pass such a file or folder"
+            raise UserError(f"this classifier reads input of kind {needed!r}, but {path} is of kind {kind!r}; {fix}.")
+        return data
 
 
-def fit_files(path: Path, to: Path, console: Console, *, reading: Reading, images: Any, params: Any) -> None:
+def fit_files(
+    path: Path, to: Path, console: Console, *, reading: Reading, images: dict[str, Any], params: dict[str, Any]
+) -> None:
     """Train on the file or folder `path`, save into the folder `to`, and say what came of it."""
     require_free(to)  # before training, not after it
-    data = reading.read(path, **images)
+    data = read_data(path, target=reading.target, text=reading.text, **images)
     X, y = data.for_fit()
     _say(console, f"Read {path}: {data.description}.")
     clf = ProtoAttendClassifier(**params).fit(X, y)
@@ -64,12 +85,13 @@ def fit_files(path: Path, to: Path, console: Console, *, reading: Reading, image
     _print_facts(console, facts)
 
 
-def predict_file(folder: Path, path: Path, out: Path | None, *, min_confidence: float | None, images: Any) -> None:
+def predict_file(
+    use: Use, path: Path, out: Path | None, *, min_confidence: float | None, images: dict[str, Any]
+) -> None:
     """Write a CSV with label and confidence of every row to `out`, or to standard output."""
     _require_parent(out)
-    clf, reading = open_classifier(folder)
-    X = reading.unlabelled(path, **images).X
-    labels, sure = _decide(clf, _queries(clf, X))
+    X = use.read(path, images).X
+    labels, sure = _decide(use.clf, _queries(use.clf, X))
     table: dict[str, Iterable[Any]] = {"file": X.paths} if isinstance(X, ImageFiles) else {"row": range(len(X))}
     table |= {"label": labels, "confidence": [f"{share:.4f}" for share in sure]}
     if min_confidence is not None:
@@ -83,18 +105,24 @@ def predict_file(folder: Path, path: Path, out: Path | None, *, min_confidence: 
 
 
 def explain_file(
-    folder: Path, path: Path, console: Console, *, rows: Sequence[int], out: Path | None, top: int, images: Any
+    use: Use,
+    path: Path,
+    console: Console,
+    *,
+    rows: Sequence[int],
+    out: Path | None,
+    top: int,
+    images: dict[str, Any],
 ) -> None:
     """Show the prototypes of these rows on the console, or write them as a page to `out`."""
     _require_parent(out)
-    clf, reading = open_classifier(folder)
-    data = reading.unlabelled(path, **images)
+    data = use.read(path, images)
     count = len(data.X)
     rows = rows or range(min(count, FIRST))
     for row in rows:
         if not 0 <= row < count:
             raise UserError(f"row must be from 0 to {count - 1}, as {path} has {count} rows, but got {row}.")
-    explanations = _explain(clf, data, rows, top)
+    explanations = _explain(use.clf, data, rows, top)
     if out is not None:
         explanations.to_html(out, title=f"{path.name}: decisions and their prototypes")
         _say(console, f"{_count(len(explanations), 'decision')} explained in {out}")
@@ -103,10 +131,9 @@ def explain_file(
         console.print(_prototypes(f"row {row}", e))
 
 
-def evaluate_file(folder: Path, path: Path, console: Console, *, target: str | None, images: Any) -> None:
+def evaluate_file(use: Use, path: Path, console: Console, *, images: dict[str, Any]) -> None:
     """Print how often the classifier is right on labelled samples, and how its confidence tells right from wrong."""
-    clf, reading = open_classifier(folder)
-    data = replace(reading, target=target or reading.target).read(path, **images)
+    clf, data = use.clf, use.read(path, images, target=use.reading.target)
     known = {str(label): label for label in clf.classes_.tolist()}  # a CSV and a Parquet file may differ in type
     y = clf.database_.classes.encode([known.get(str(label), label) for label in data.labels().tolist()])
     queries = _queries(clf, data.X)
@@ -124,14 +151,11 @@ def evaluate_file(folder: Path, path: Path, console: Console, *, target: str | N
     _print_facts(console, facts)
 
 
-def open_classifier(folder: Path) -> tuple[ProtoAttendClassifier, Reading]:
-    """Return a saved classifier, and how files are read for it."""
-    clf = ProtoAttendClassifier.load(folder)
-    path = folder / READING
+def _read_note(path: Path) -> Reading:
     if not path.exists():  # saved from Python
-        return clf, Reading()
+        return Reading()
     try:
-        return clf, Reading(**json.loads(path.read_text(encoding="utf-8")))
+        return Reading(**json.loads(path.read_text(encoding="utf-8")))
     except (ValueError, TypeError) as error:
         raise BadFile(f"{path} must name the columns of labels and texts, but it cannot be read ({error}).") from None
 
@@ -178,8 +202,8 @@ def _say(console: Console, text: str) -> None:
 
 def _prototypes(name: str, e: Explanation) -> Table:
     truth = "" if e.label is None or e.label == e.prediction else f" (labelled {plain(e.label)})"
-    title = f"{name}: {plain(e.prediction)}{truth}, confidence {percent(e.confidence)}"
-    table = Table(title=escape(title), title_justify="left", caption=escape(_short(e.exhibit)), caption_justify="left")
+    title = f"{name}: {plain(e.prediction)}{truth}, confidence {percent(e.confidence)}\n{_short(e.exhibit)}"
+    table = Table(title=escape(title), title_justify="left")
     for column in ("weight", "label", "training row", "sample"):
         table.add_column(column)
     for p in e.prototypes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,8 @@ from protoattend.data.image_folders import IMAGE_SUFFIXES
 from protoattend.data.images import ImageFiles
 from protoattend.data.labels import Classes
 from protoattend.errors import BadFile, MissingExtra, UserError, choose
+
+TEXTS, LONG = 20, 40  # so many cells of so many characters each are texts rather than categories
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,10 +88,15 @@ def read_data(
         raise UserError(f"there must be a file or folder to read, but {place} does not exist; check the path.")
     if place.is_dir() or place.suffix.lower() in IMAGE_SUFFIXES:
         return _read_images(place, wanted)
-    suffix = choose(place.suffix.lower(), READERS, f"the suffix of {place}")
+    reader = READERS.get(place.suffix.lower())
+    if reader is None:
+        raise UserError(
+            f"data must be a folder of images, or a file that ends in {', '.join(READERS)} or like an image, but got "
+            f"{place}; convert it first."
+        )
     if place.stat().st_size == 0:
         raise BadFile(f"{place}: there must be something to read, but the file is empty.")
-    return READERS[suffix](place, wanted)
+    return reader(place, wanted)
 
 
 def _read_images(path: Path, wanted: Wanted) -> LabelledData:
@@ -211,8 +219,23 @@ READERS: dict[str, Callable[[Path, Wanted], LabelledData]] = {
 def _table(path: Path, X: Any, y: np.ndarray | None, wanted: Wanted, note: str) -> LabelledData:
     if X.shape[1] == 0:
         raise UserError(f"{path}: a table needs columns besides its target {wanted.target!r}, but it has none.")
+    _warn_of_texts(X, wanted)
     description = f"{len(X):,} rows of {X.shape[1]} columns{_target(y, wanted)}{note}"
     return LabelledData(X, y, description, _place(path, wanted))
+
+
+def _warn_of_texts(X: Any, wanted: Wanted) -> None:
+    """Warn before training if a column holds texts: as categories, hardly two alike, they tell nothing."""
+    if wanted.target is None:
+        return
+    for name in X.columns:
+        words = [cell for cell in X[name] if isinstance(cell, str)] if X[name].dtype.kind == "O" else []
+        if len(words) >= TEXTS and len(set(words)) > 0.9 * len(words) and sum(map(len, words)) > LONG * len(words):
+            warnings.warn(
+                f"column {name!r} holds texts, which a table takes as categories, and hardly two are alike; pass "
+                f"text={name!r} (--text on the command line) to learn from them instead.",
+                stacklevel=5,
+            )
 
 
 def _texts(path: Path, texts: Sequence[str], y: np.ndarray | None, wanted: Wanted) -> LabelledData:
