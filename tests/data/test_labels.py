@@ -11,6 +11,8 @@ import pytest
 from protoattend.data.labels import Classes
 from protoattend.errors import UserError
 
+pytestmark = pytest.mark.filterwarnings("ignore:The number of unique classes")  # scikit-learn's, of tiny y
+
 
 @pytest.mark.parametrize(
     ("y", "message"),
