@@ -94,5 +94,6 @@ def _unreadable(path: str, error: Exception) -> BadFile:
         )
     reason = str(error).removesuffix(f" '{path}'") or type(error).__name__
     return BadFile(
-        f"{path}: not a readable image ({reason}); restore it, remove it, or read its folder with corrupt='skip'."
+        f"{path}: not a readable image ({reason}); restore it, remove it, or leave such files out with corrupt='skip' "
+        "(--skip-corrupt on the command line)."
     )
