@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from protoattend.core.model import ProtoAttend as ProtoAttend
+    from protoattend.data.images import ImageFiles as ImageFiles
+    from protoattend.data.readers import read_data as read_data
     from protoattend.database.store import CandidateDatabase as CandidateDatabase
     from protoattend.estimator import ProtoAttendClassifier as ProtoAttendClassifier
 
@@ -21,8 +23,10 @@ _HOMES = {
     "ProtoAttendClassifier": "protoattend.estimator",
     "ProtoAttend": "protoattend.core.model",
     "CandidateDatabase": "protoattend.database.store",
+    "ImageFiles": "protoattend.data.images",
+    "read_data": "protoattend.data.readers",
 }
-__all__ = ["CandidateDatabase", "ProtoAttend", "ProtoAttendClassifier", "__version__"]
+__all__ = ["CandidateDatabase", "ImageFiles", "ProtoAttend", "ProtoAttendClassifier", "__version__", "read_data"]
 
 
 def __getattr__(name: str) -> Any:

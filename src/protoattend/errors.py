@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+LISTED = 40  # choices named in a message; a table may have thousands of columns
+
 
 class ProtoAttendError(Exception):
     """Base of every error raised on purpose by protoattend."""
@@ -41,7 +43,8 @@ def choose(name: object, choices: Iterable[str], what: str) -> str:
     options = list(choices)
     if isinstance(name, str) and name in options:
         return name
-    listing = ", ".join(repr(option) for option in options)
+    listing = ", ".join(repr(option) for option in options[:LISTED])
+    listing += f" and {len(options) - LISTED} more" if len(options) > LISTED else ""
     near = get_close_matches(str(name).lower(), options, n=1, cutoff=0.4)
     hint = f"; did you mean {near[0]!r}?" if near else "."
     raise UserError(f"{what} must be one of {listing}, but got {name!r}{hint}")

@@ -125,7 +125,7 @@ class ProtoAttendClassifier(ClassifierMixin, BaseEstimator):
     # -- learning -----------------------------------------------------------------------------------------------------
 
     def fit(self, X: Any, y: Any = None) -> ProtoAttendClassifier:
-        """Train on X and y, then make all of X the database. A torch Dataset of (x, y) needs no y."""
+        """Train on X and y, then make all of X the database. A torch Dataset of (x, y), or ImageFiles, needs no y."""
         if self.n_processes != 1:
             raise UserError(f"n_processes must be 1, as training runs in one process, but got {self.n_processes!r}.")
         with ready.seeded(self.random_state) as generator:

@@ -18,10 +18,7 @@ from protoattend.errors import BadFile, UserError
 def atomic_folder(folder: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a temporary folder that takes the place of `folder` when the block ends well and vanishes if it fails."""
     target = Path(folder)
-    if target.exists() and not target.is_dir():
-        raise UserError(f"a folder is needed to save into, but {target} is a file; choose another name.")
-    if target.is_dir() and any(target.iterdir()) and not (target / "meta.json").exists():
-        raise UserError(f"{target} holds other files, which saving would replace; choose a new or empty folder.")
+    require_free(target)
     target.parent.mkdir(parents=True, exist_ok=True)
     fresh = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
     try:
@@ -40,6 +37,14 @@ def atomic_folder(folder: str | os.PathLike[str]) -> Iterator[Path]:
             os.replace(fresh, target)
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
+
+
+def require_free(target: Path) -> None:
+    """Raise unless a folder can be saved as `target`: new, empty, or one that was saved here before."""
+    if target.exists() and not target.is_dir():
+        raise UserError(f"a folder is needed to save into, but {target} is a file; choose another name.")
+    if target.is_dir() and any(target.iterdir()) and not (target / "meta.json").exists():
+        raise UserError(f"{target} holds other files, which saving would replace; choose a new or empty folder.")
 
 
 def write_json(path: Path, content: Any) -> None:

@@ -2,21 +2,51 @@
 
 from __future__ import annotations
 
-import sys
+import warnings
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import Progress
 from rich.table import Table
+from typer.core import TyperGroup
 
 from protoattend.errors import ProtoAttendError
 
+
+class Commands(TyperGroup):
+    """Commands whose warnings and errors (the user's or the disk's) are one message each; an error ends with code 2."""
+
+    def invoke(self, context: Any) -> Any:
+        with warnings.catch_warnings():
+            warnings.showwarning = lambda message, *where, **more: _complain("[yellow]warning:[/]", message)
+            try:
+                return super().invoke(context)
+            except BrokenPipeError:
+                raise  # as in `| head`, which typer ends quietly
+            except (ProtoAttendError, OSError) as error:
+                _complain("[red]error:[/]", error)
+                raise typer.Exit(2) from None
+
+
+def _complain(kind: str, what: Warning | str | Exception) -> None:
+    Console(stderr=True).print(f"{kind} {escape(str(what))}", soft_wrap=True, highlight=False)
+
+
 app = typer.Typer(
-    help="Classifiers that decide from real examples.", no_args_is_help=True, pretty_exceptions_enable=False
+    help="Classifiers that decide from real examples.",
+    cls=Commands,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
 )
 console = Console()
+
+DataPath = Annotated[Path, typer.Argument(help="CSV, Parquet or .npz file, or folder of images by class.")]
+Classifier = Annotated[Path, typer.Argument(help="Folder of a classifier saved by fit.")]
+TextColumn = Annotated[str | None, typer.Option(help="Column of the texts; by default as in fit.")]
+SkipCorrupt = Annotated[bool, typer.Option("--skip-corrupt", help="Leave out image files that cannot be read.")]
 
 
 @app.callback()
@@ -33,6 +63,85 @@ def demo(
     from protoattend.app.demo import run_demo
 
     run_demo(out, console, random_state=random_state)
+
+
+@app.command()
+def fit(
+    path: DataPath,
+    target: Annotated[str | None, typer.Option(help="Column (or .npz array) of the labels.")] = None,
+    text: Annotated[str | None, typer.Option(help="Column of the texts, to learn from texts.")] = None,
+    to: Annotated[
+        Path | None, typer.Option(help="Folder for the classifier, replacing one; by default NAME-model, here.")
+    ] = None,
+    encoder: Annotated[str, typer.Option(help="Encoder by name; auto goes by the kind of samples.")] = "auto",
+    epochs: Annotated[int | None, typer.Option(help="Epochs; by default by the amount of data.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the split and the training.")] = 0,
+    size: Annotated[int | None, typer.Option(help="Side that images are resized to, in pixels.")] = None,
+    skip_corrupt: SkipCorrupt = False,
+) -> None:
+    """Train a classifier on a file or a folder of images, and save it."""
+    from protoattend.app.files import Reading, fit_files
+
+    fit_files(
+        path,
+        to or Path(f"{path.absolute().name if path.is_dir() else path.stem}-model"),
+        console,
+        reading=Reading(target, text),
+        images={"size": size, "corrupt": _corrupt(skip_corrupt)},
+        params={"encoder": encoder, "max_epochs": "auto" if epochs is None else epochs, "random_state": seed},
+    )
+
+
+@app.command()
+def predict(
+    folder: Classifier,
+    path: DataPath,
+    out: Annotated[Path | None, typer.Option(help="CSV file to write; by default standard output.")] = None,
+    min_confidence: Annotated[float | None, typer.Option(help="Say which rows are sure enough to answer.")] = None,
+    text: TextColumn = None,
+    skip_corrupt: SkipCorrupt = False,
+) -> None:
+    """Write label and confidence of every row as CSV."""
+    from protoattend.app.files import Use, predict_file
+
+    used = Use.of(folder, text=text)
+    predict_file(used, path, out, min_confidence=min_confidence, images={"corrupt": _corrupt(skip_corrupt)})
+
+
+@app.command()
+def explain(
+    folder: Classifier,
+    path: DataPath,
+    row: Annotated[list[int] | None, typer.Option(help="Row to explain, from 0; may be given again.")] = None,
+    out: Annotated[Path | None, typer.Option(help="HTML page to write; by default the console.")] = None,
+    top: Annotated[int, typer.Option(help="Prototypes shown of each row.")] = 5,
+    text: TextColumn = None,
+    skip_corrupt: SkipCorrupt = False,
+) -> None:
+    """Show which training samples the decisions rest on; without --row, those of the first ten rows."""
+    from protoattend.app.files import Use, explain_file
+
+    used = Use.of(folder, text=text)
+    explain_file(used, path, console, rows=row or (), out=out, top=top, images={"corrupt": _corrupt(skip_corrupt)})
+
+
+@app.command()
+def evaluate(
+    folder: Classifier,
+    path: DataPath,
+    target: Annotated[str | None, typer.Option(help="Column of the labels; by default as in fit.")] = None,
+    text: TextColumn = None,
+    skip_corrupt: SkipCorrupt = False,
+) -> None:
+    """Measure a classifier on labelled samples it has not seen."""
+    from protoattend.app.files import Use, evaluate_file
+
+    used = Use.of(folder, target=target, text=text)
+    evaluate_file(used, path, console, images={"corrupt": _corrupt(skip_corrupt)})
+
+
+def _corrupt(skip: bool) -> str:
+    return "skip" if skip else "raise"
 
 
 datasets_app = typer.Typer(help="The paper's data sets: which are here, and how to get the others.")
@@ -71,9 +180,5 @@ def get_dataset(
 
 
 def main() -> None:
-    """Run the command line; an error of the user's is one line and exit code 2, without a traceback."""
-    try:
-        app()
-    except ProtoAttendError as error:
-        Console(stderr=True).print(f"[red]error:[/] {error}", soft_wrap=True)
-        sys.exit(2)
+    """Run the command line."""
+    app()

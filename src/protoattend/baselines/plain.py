@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
+from protoattend.data.samples import chunks
 from protoattend.training import prepare as ready
 from protoattend.training.loop import measure_plain, plain_terms, train
 from protoattend.training.progress import progress_bar
@@ -102,5 +103,5 @@ class PlainClassifier(ClassifierMixin, BaseEstimator):
         samples = self.inputs_.tensor(self.inputs_.source(X))
         device = next(self.model_.parameters()).device
         with torch.no_grad():
-            logits = [self.model_.self_logits(x.to(device)).cpu() for x in samples.split(512)]
+            logits = [self.model_.self_logits(x.to(device)).cpu() for x in chunks(samples)]
         return torch.cat(logits).double().softmax(1).numpy()

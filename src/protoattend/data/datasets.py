@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 from protoattend.data import formats
-from protoattend.errors import BadFile, MissingExtra, UserError, choose
+from protoattend.data.delimited import data_frame
+from protoattend.errors import BadFile, UserError, choose
 
 SPLITS = ("train", "test")
 SYSTEM_FOLDERS = (Path("/usr/share/datasets"), Path("/usr/local/share/datasets"))
@@ -102,7 +103,7 @@ def load(name: str, split: str = "train", *, folder: str | Path | None = None) -
     entry = catalogue_entry(name)
     choose(split, SPLITS, "split")
     samples, source = read(name, split, folder=folder)
-    X = _data_frame(samples.X) if entry.kind == "table" else samples.X
+    X = data_frame(samples.X) if entry.kind == "table" else samples.X
     note = _note(entry, split, samples)
     return Dataset(name, entry.kind, X, samples.y, samples.classes, source, note)
 
@@ -212,14 +213,6 @@ def _note(entry: Entry, split: str, samples: Samples) -> str:
     if count == published:
         return ""
     return f"subset, not the official split: {count:,} rows where the published {split} split has {published:,}"
-
-
-def _data_frame(columns: dict[str, np.ndarray]) -> Any:
-    try:
-        import pandas as pd
-    except ImportError as error:
-        raise MissingExtra("pandas", "table", "a table with mixed columns") from error
-    return pd.DataFrame(columns)
 
 
 def _plain(read_arrays: Callable[..., tuple[Any, np.ndarray]], classes: tuple[str, ...]) -> Any:

@@ -19,7 +19,8 @@ from pathlib import Path
 
 import numpy as np
 
-from protoattend.errors import BadFile, MissingExtra
+from protoattend.data.decode import decode_image
+from protoattend.errors import BadFile
 
 CIFAR_RECORD = 1 + 3 * 32 * 32  # bytes: one label, then the red, green and blue planes
 SPRITE_WIDTH = 32 * 32
@@ -85,7 +86,7 @@ def read_cifar_sprites(*paths: Path) -> tuple[np.ndarray, np.ndarray]:
     Each PNG is `(n, 1024)` RGB pixels: the 32 x 32 pixels of an image, row after row.
     """
     *sprites, labels = paths
-    rows = [_decode(path) for path in sprites]
+    rows = [decode_image(str(path)) for path in sprites]
     for path, sprite in zip(sprites, rows, strict=True):
         if sprite.shape[1] != SPRITE_WIDTH:
             raise BadFile(f"{path}: must be {SPRITE_WIDTH} pixels wide, but it is {sprite.shape[1]}; fetch it again.")
@@ -170,7 +171,7 @@ def read_features(features: Path, labels: Path | None = None, *, n_classes: int)
     An .npz holds the arrays "features" and "labels"; of labels `(n, classes)` the largest in a row counts.
     """
     labels = labels or features
-    x, y = _load_array(features, "features"), _load_array(labels, "labels")
+    x, y = load_array(features, "features"), load_array(labels, "labels")
     x = x.reshape(len(x), math.prod(x.shape[1:]))
     if x.ndim != 2 or x.shape[1] != N_FEATURES or x.dtype.kind != "f":
         raise BadFile(f"{features}: must hold floats (n, {N_FEATURES}), but it holds {x.dtype} {x.shape}.")
@@ -195,7 +196,7 @@ def read_images(paths: Sequence[Path], *, size: int | None = None) -> np.ndarray
     """Return images `(n, h, w, 3)` uint8, resized to `(size, size)` if given, else all of one size."""
     images: list[np.ndarray] = []
     for path in paths:
-        image = _decode(path, size=size)
+        image = decode_image(str(path), size=None if size is None else (size, size))
         if images and image.shape != images[0].shape:
             raise BadFile(
                 f"{path}: images must be of one size, but this is {image.shape[:2]} "
@@ -252,29 +253,14 @@ def _json_labels(path: Path, *, n_classes: int) -> np.ndarray:
     return np.array(values, dtype=np.int64)
 
 
-def _decode(path: Path, *, size: int | None = None) -> np.ndarray:
-    try:
-        from PIL import Image
-    except ImportError as error:
-        raise MissingExtra("Pillow", "images", "reading JPEG and PNG files") from error
-    try:
-        with Image.open(path) as image:
-            pixels = image.convert("RGB")
-            if size is not None and pixels.size != (size, size):
-                pixels = pixels.resize((size, size), Image.Resampling.BILINEAR)
-            return np.asarray(pixels)
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-        raise BadFile(f"{path}: not a readable image ({error}); fetch the file again.") from error
-
-
 # A damaged header may be met as a bad zip entry, an unknown compression or broken Python syntax.
-_ARRAY_ERRORS = (
+ARRAY_ERRORS = (
     *(ValueError, OSError, EOFError, RuntimeError, SyntaxError, MemoryError),
     *(zipfile.BadZipFile, zlib.error, tokenize.TokenError),
 )
 
 
-def _load_array(path: Path, key: str) -> np.ndarray:
+def load_array(path: Path, key: str) -> np.ndarray:
     try:
         content = np.load(path, allow_pickle=False)
         if isinstance(content, np.ndarray):
@@ -283,7 +269,7 @@ def _load_array(path: Path, key: str) -> np.ndarray:
             return np.atleast_1d(content[key])
     except KeyError as error:
         raise BadFile(f"{path}: must hold the array {key!r}, but it holds {sorted(content.files)}.") from error
-    except _ARRAY_ERRORS as error:
+    except ARRAY_ERRORS as error:
         raise BadFile(f"{path}: not a plain array file ({error}); save it with numpy.save or savez.") from error
 
 

@@ -1,4 +1,4 @@
-"""What people have (arrays, DataFrames, texts, images) made into samples that can be indexed, encoded and shown.
+"""What people have (arrays, DataFrames, texts, images, files) made into samples to be indexed, encoded and shown.
 
 Each kind of input is one frozen dataclass with the same verbs:
 `fit(X)` learns the form, `source(X)` validates and gives the canonical array kept in the database, `tensor(source)` is
@@ -15,10 +15,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from protoattend.data.images import ImageFile, ImageFiles, image_samples
+from protoattend.data.samples import Samples
 from protoattend.encoders.text import encode_text
 from protoattend.errors import UserError, choose
 
 Source = np.ndarray  # n rows, in the canonical form of its kind
+PIXEL_RANGE = (0.0, 255.0)  # of uint8
 
 
 class Inputs(Protocol):
@@ -27,7 +30,7 @@ class Inputs(Protocol):
     kind: ClassVar[str]
 
     def source(self, X: Any) -> Source: ...
-    def tensor(self, source: Source) -> Tensor: ...
+    def tensor(self, source: Source) -> Samples: ...
     def exhibit(self, row: Any) -> Any: ...
     def form(self) -> dict[str, Any]: ...
     def state(self) -> dict[str, Any]: ...
@@ -35,7 +38,7 @@ class Inputs(Protocol):
 
 @dataclass(frozen=True)
 class ImageInputs:
-    """Images of one size, kept as `(n, c, h, w)`, in uint8 where they came so."""
+    """Images of one size, kept as `(n, c, h, w)`, in uint8 where they came so; of image files the paths are kept."""
 
     channels: int
     height: int
@@ -46,13 +49,17 @@ class ImageInputs:
 
     @classmethod
     def fit(cls, X: Any) -> ImageInputs:
+        if isinstance(X, ImageFiles):
+            return cls(X.channels, X.height, X.width, *PIXEL_RANGE)
         images = _channels_first(np.asarray(X))
         _require_finite(images, "X")
-        low, high = (0.0, 255.0) if images.dtype == np.uint8 else (float(images.min()), float(images.max()))
+        low, high = PIXEL_RANGE if images.dtype == np.uint8 else (float(images.min()), float(images.max()))
         channels, height, width = images.shape[1:]
         return cls(channels, height, width, low, high)
 
     def source(self, X: Any) -> Source:
+        if isinstance(X, ImageFiles):
+            return self._paths(X)
         images = _channels_first(np.asarray(X))
         if images.shape[1:] != (self.channels, self.height, self.width):
             raise UserError(
@@ -62,11 +69,15 @@ class ImageInputs:
         _require_finite(images, "X")
         return images
 
-    def tensor(self, source: Source) -> Tensor:
+    def tensor(self, source: Source) -> Samples:
+        if source.dtype == object:
+            return image_samples(source, self.channels, self.height, self.width)
         return torch.from_numpy(np.ascontiguousarray(source))
 
-    def exhibit(self, row: Any) -> np.ndarray:
-        """Return the image as uint8 `(h, w)` or `(h, w, 3)`."""
+    def exhibit(self, row: Any) -> np.ndarray | ImageFile:
+        """Return the image as uint8 `(h, w)` or `(h, w, 3)`; a file is decoded only when it is shown."""
+        if isinstance(row, str):
+            return ImageFile(row, self.channels, self.height, self.width)
         image = np.asarray(row)
         if image.dtype != np.uint8:
             span = max(self.high - self.low, 1e-12)
@@ -82,6 +93,14 @@ class ImageInputs:
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> ImageInputs:
         return cls(**state)
+
+    def _paths(self, X: ImageFiles) -> Source:
+        if (self.low, self.high) != PIXEL_RANGE:
+            raise UserError(
+                f"image files hold pixels from 0 to 255, but those of fit went from {self.low:g} to {self.high:g}; "
+                "fit from image files or uint8 arrays too, or pass arrays scaled as in fit."
+            )
+        return X.paths  # decoded to the size of fit, whatever their own
 
     @staticmethod
     def _size(channels: int, height: int, width: int) -> str:
@@ -125,6 +144,8 @@ class TextInputs:
 
 def kind_of(X: Any) -> str:
     """Return "images", "text" or "table" from the form of X."""
+    if isinstance(X, ImageFiles):
+        return "images"
     if hasattr(X, "columns") and hasattr(X, "__getitem__"):
         return "table"
     if isinstance(X, (list, tuple)) and any(isinstance(row, str) or row is None for row in X):

@@ -11,7 +11,10 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 from torch import Tensor
 
+from protoattend.data.tables import _is_missing
 from protoattend.errors import UserError
+
+MANY, FEW = 50, 10  # more distinct numbers with fewer samples of each are measurements rather than classes
 
 
 class Classes:
@@ -26,16 +29,20 @@ class Classes:
         labels = _column(y)
         if labels.dtype == object:
             return cls._fit_objects(labels.tolist())
-        check_classification_targets(labels)
+        _require_classes(labels)
+        try:
+            check_classification_targets(labels)
+        except ValueError as error:
+            raise UserError(f"{error}; pass one class for each row.") from None
         return cls(_at_least_two(np.unique(labels)))
 
     @classmethod
     def _fit_objects(cls, labels: Sequence[Any]) -> Classes:
         for i, label in enumerate(labels):
-            if label is None or label != label or not isinstance(label, Hashable):
-                raise UserError(
-                    f"every label must be a known, hashable value, but y[{i}] is {label!r}; drop or fix it."
-                )
+            if not isinstance(label, Hashable):
+                raise UserError(f"every label must be a hashable value, but y[{i}] is {label!r}; convert it first.")
+        if all(isinstance(label, (int, float, np.number)) for label in labels):
+            _require_classes(np.array(labels, dtype=np.float64))
         seen = list(dict.fromkeys(labels))
         try:
             seen.sort()
@@ -74,15 +81,48 @@ def _column(y: Any) -> np.ndarray:
     if isinstance(y, (list, tuple)) and any(isinstance(label, (tuple, frozenset)) for label in y):
         column = np.empty(len(y), dtype=object)
         column[:] = y
+        _require_known(column)
         return column
     array = np.asarray(y)
-    if array.dtype.kind == "f" and np.isnan(array).any():
-        raise UserError(
-            f"every label must be known, but y contains NaN at row {int(np.isnan(array.ravel()).argmax())}."
-        )
     if isinstance(y, (list, tuple)) and array.dtype.kind in "US" and not all(isinstance(label, str) for label in y):
         array = np.array(y, dtype=object)  # numpy would silently turn the numbers of a mixed list into strings
-    return column_or_1d(array, warn=True)
+    try:
+        column = column_or_1d(array, warn=True)
+    except ValueError as error:
+        raise UserError(f"{error} Pass one label for each row; of one-hot rows y.argmax(axis=1).") from None
+    _require_known(column)
+    return column
+
+
+def _require_known(labels: np.ndarray) -> None:
+    if labels.dtype.kind not in "fOmM":
+        return
+    missing = np.flatnonzero([_is_missing(label) for label in labels] if labels.dtype == object else labels != labels)
+    if len(missing):
+        what = "y contains NaN:" if labels.dtype.kind == "f" else "y has missing labels:"
+        raise UserError(
+            f"every label must be known, but {what} {len(missing)} of {len(labels)} are missing, the first of them "
+            f"y[{missing[0]}] is {labels[missing[0]]}; drop these rows of X and y, or fill in the labels."
+        )
+
+
+def _require_classes(labels: np.ndarray) -> None:
+    """Raise where numbers look like measurements: fractions, or very many values with few samples of each."""
+    if labels.dtype.kind not in "fiu":
+        return
+    distinct = len(np.unique(labels))
+    fractions = labels[labels != np.floor(labels)]
+    if len(fractions):
+        found = f"numbers with fractions (continuous values), such as {fractions[0]:g}; it has {distinct} distinct ones"
+    elif distinct > MANY and len(labels) < FEW * distinct:
+        found = f"{distinct} distinct numbers in {len(labels)} rows, from {labels.min():g} to {labels.max():g}"
+    else:
+        return
+    raise UserError(
+        f"Unknown label type: y must hold classes, but it holds {found}. Is this regression? Make classes of it by "
+        "binning, as in numpy.digitize(y, numpy.quantile(y, [1/3, 2/3])); if the numbers are names of classes, pass "
+        "y.astype(str)."
+    )
 
 
 def _at_least_two(values: np.ndarray) -> np.ndarray:

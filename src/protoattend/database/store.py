@@ -16,6 +16,7 @@ from torch import Tensor
 from protoattend.core.model import Encoded, ProtoAttend
 from protoattend.data.inputs import Inputs, require_rows
 from protoattend.data.labels import Classes
+from protoattend.data.samples import Samples, chunks
 from protoattend.database import files
 from protoattend.database.search import Decisions, Prototypes, Searchable, decide, prototypes
 from protoattend.errors import StaleDatabase, UserError
@@ -161,6 +162,7 @@ class CandidateDatabase:
         labels = self.classes.encode(y)
         if len(source) != len(labels):
             raise UserError(f"X and y must be of one length, but X has {len(source)} rows and y has {len(labels)}.")
+        self._require_same_form(source)
         self._require_current_model()
         encoded = encode(self.model, self.inputs.tensor(source))
         ids = np.arange(self._next_id, self._next_id + len(source))
@@ -190,6 +192,23 @@ class CandidateDatabase:
         edited[positions] = True
         self._replace(replace(self._rows, labels=labels_now, edited=edited))
 
+    def relocate(self, old: str | os.PathLike[str], new: str | os.PathLike[str]) -> int:
+        """Take candidates kept as files under the folder `old` from `new` instead; return how many there are."""
+        before, after = Path(old).absolute(), Path(new).absolute()
+        paths = [path if isinstance(path, str) else "" for path in self._rows.source.tolist()]
+        moved = [i for i, path in enumerate(paths) if Path(path).is_relative_to(before)]
+        if not moved:
+            raise UserError(f"candidates must lie under {before}, but none does; check the path of the old folder.")
+        source = self._rows.source.copy()
+        for i in moved:
+            source[i] = str(after / Path(paths[i]).relative_to(before))
+            if not Path(source[i]).is_file():
+                raise UserError(
+                    f"every moved file must lie under {after}, but {source[i]} does not exist; move it too."
+                )
+        self._rows = replace(self._rows, source=source)
+        return len(moved)
+
     def decide(self, queries: Tensor, *, own: Tensor | None = None) -> Decisions:
         """Return logits, class mass and largest score of queries `(B, d_att)`, by exact attention over all rows."""
         return decide(queries, self._searchable, normalize=self.model.normalize, own=own)
@@ -215,6 +234,13 @@ class CandidateDatabase:
                 f"there); it has {len(self)} rows with indices {self._rows.ids[0]} to {self._rows.ids[-1]}."
             )
         return positions
+
+    def _require_same_form(self, source: np.ndarray) -> None:
+        own = self._rows.source
+        if (source.dtype == object) != (own.dtype == object):
+            kept, given = ("files", "an array") if own.dtype == object else ("arrays", "image files")
+            fix = "an ImageFiles" if own.dtype == object else "numpy.asarray(X)"
+            raise UserError(f"this database keeps its images as {kept}, but X is {given}; pass {fix}.")
 
     def _replace(self, rows: Rows) -> None:
         self._searchable, self._rows = self._make_searchable(rows), rows
@@ -256,7 +282,7 @@ def _heeding_edits(class_scores: Tensor, labels: Tensor, edited: Tensor) -> Tens
 
 
 def encode(
-    model: ProtoAttend, samples: Tensor, on_batch: Callable[[int], None] = lambda done: None, size: int = 512
+    model: ProtoAttend, samples: Samples, on_batch: Callable[[int], None] = lambda done: None, size: int = 512
 ) -> Encoded:
     """Return queries, keys and values of all samples, on the CPU, without gradient."""
     parts = list(_encode_batches(model, samples, on_batch, size))
@@ -264,12 +290,14 @@ def encode(
 
 
 def _encode_batches(
-    model: ProtoAttend, samples: Tensor, on_batch: Callable[[int], None], size: int
+    model: ProtoAttend, samples: Samples, on_batch: Callable[[int], None], size: int
 ) -> Iterator[Encoded]:
     device = next(model.parameters()).device
     model.eval()
+    done = 0
     with torch.no_grad():
-        for start in range(0, len(samples), size):
-            encoded = model.encode(samples[start : start + size].to(device))
+        for x in chunks(samples, size):
+            encoded = model.encode(x.to(device))
             yield Encoded(encoded.queries.cpu(), encoded.keys.cpu(), encoded.values.cpu())
-            on_batch(min(start + size, len(samples)))
+            done += len(x)
+            on_batch(done)

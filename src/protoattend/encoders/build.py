@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +15,11 @@ from protoattend.encoders.lstm import PaperLSTM
 from protoattend.encoders.tabular import MLP, BinnedTable, PlainTable, feature_mapping
 from protoattend.encoders.text import VDCNN, CharCNN
 from protoattend.errors import UserError, choose
+
+if TYPE_CHECKING:
+    from protoattend.data.samples import Samples
+
+MOST_NUMBERS = 2**25  # of the images that are looked at for their mean: 134 MB as floats
 
 NAMES: Mapping[str, tuple[str, ...]] = {  # by kind of input; the first is what "auto" takes
     "images": ("fast-cnn", "resnet32", "resnet50"),
@@ -36,8 +42,10 @@ class Standardize(nn.Module):
         self.register_buffer("mean", torch.zeros(1, channels, 1, 1))
         self.register_buffer("scale", torch.ones(1, channels, 1, 1))
 
-    def learn_from(self, samples: Tensor) -> None:
-        some = samples[:: max(1, len(samples) // 5000)].float()  # 5,000 images tell the mean well enough
+    def learn_from(self, samples: Samples) -> None:
+        # 5,000 images tell the mean well enough, fewer where they are large
+        numbers = math.prod(samples.shape)
+        some = samples[:: max(1, len(samples) // 5000, -(-numbers // MOST_NUMBERS))].float()
         self.mean.copy_(some.mean((0, 2, 3), keepdim=True))
         self.scale.copy_(some.std((0, 2, 3), keepdim=True).clamp(min=1e-6))
 
@@ -72,7 +80,7 @@ class Encoder(nn.Module):
         self.norm = norm
         self.out_features = out_features
 
-    def learn_from(self, samples: Tensor) -> None:
+    def learn_from(self, samples: Samples) -> None:
         learn = getattr(self.front, "learn_from", None)
         if learn is not None:
             learn(samples)

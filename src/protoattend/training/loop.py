@@ -14,6 +14,7 @@ from protoattend.core.attention import confidence_loss, prototype_counts, sparsi
 from protoattend.core.mixup import Mix
 from protoattend.core.model import Output, ProtoAttend, Stored
 from protoattend.core.objectives import TERM_NAMES, objective
+from protoattend.data.samples import Samples, batches, chunks, subset
 from protoattend.errors import UserError
 from protoattend.training.candidates import Draw, Strategy
 from protoattend.training.history import EpochRecord, History, Measures
@@ -43,16 +44,16 @@ class TrainingConfig:
 
 @dataclass(frozen=True)
 class Labelled:
-    """Samples `(n, ...)` with their labels `(n,)` as class numbers."""
+    """Samples `(n, ...)`, in memory or on disk, with their labels `(n,)` as class numbers."""
 
-    samples: Tensor
+    samples: Samples
     labels: Tensor
 
     def __len__(self) -> int:
         return len(self.labels)
 
     def at(self, rows: Tensor) -> Labelled:
-        return Labelled(self.samples[rows], self.labels[rows])
+        return Labelled(subset(self.samples, rows), self.labels[rows])
 
 
 @dataclass(frozen=True)
@@ -148,10 +149,10 @@ def train(
         started = time.perf_counter()
         sums: dict[str, Tensor] = {}
         model.train()
-        for rows in _batches(len(data), config.batch_size, generator):
+        for rows, x in batches(data.samples, _batches(len(data), config.batch_size, generator)):
             for group in optimizer.param_groups:
                 group["lr"] = config.learning_rate * config.schedule.factor(step, total)
-            x, y = data.samples[rows], data.labels[rows].to(device)
+            y = data.labels[rows].to(device)
             x = (x if augment is None else augment(x, generator)).to(device)
             mix = Mix.draw(len(rows), config.mixup, generator).to(device) if config.mixup else None
             terms = loss_terms(model, Batch(x, y, rows.to(device), mix), step / total)
@@ -180,7 +181,7 @@ def train(
     return History(tuple(records), best_epoch)
 
 
-def refresh_batch_norm(model: ProtoAttend, samples: Tensor, batch_size: int) -> None:
+def refresh_batch_norm(model: ProtoAttend, samples: Samples, batch_size: int) -> None:
     """Estimate batch-norm statistics anew on pure samples: those of training are of blended and occluded ones."""
     norms = [m for m in model.modules() if isinstance(m, torch.nn.modules.batchnorm._BatchNorm)]
     if not norms:
@@ -191,9 +192,10 @@ def refresh_batch_norm(model: ProtoAttend, samples: Tensor, batch_size: int) -> 
         norm.reset_running_stats()
         norm.momentum = None  # the plain mean over the batches
         norm.train()
-    some = samples[:: max(1, len(samples) // (BATCHES_FOR_NORM * batch_size))]
+    some = subset(samples, slice(None, None, max(1, len(samples) // (BATCHES_FOR_NORM * batch_size))))
+    whole = slice(max(1, len(some) // batch_size) * batch_size)
     with torch.no_grad():
-        for x in _chunks(model, some[: max(1, len(some) // batch_size) * batch_size], batch_size):
+        for x in _chunks(model, subset(some, whole), batch_size):
             model.encoder(x)
     for norm, momentum in zip(norms, momenta, strict=True):
         norm.momentum = momentum
@@ -237,9 +239,9 @@ def _batches(n_rows: int, batch_size: int, generator: torch.Generator) -> Iterat
         yield order[start : start + batch_size]
 
 
-def _chunks(model: ProtoAttend, samples: Tensor, size: int = 512) -> Iterator[Tensor]:
+def _chunks(model: ProtoAttend, samples: Samples, size: int = 512) -> Iterator[Tensor]:
     device = next(model.parameters()).device
-    for chunk in samples.split(size):
+    for chunk in chunks(samples, size):
         yield chunk.to(device)
 
 

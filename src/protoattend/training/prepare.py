@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from protoattend.core.model import ProtoAttend
 from protoattend.data.adult import fixed_numbers
 from protoattend.data.augment import Augmentation
+from protoattend.data.images import ImageFiles
 from protoattend.data.inputs import Inputs, fit_inputs, unpack_dataset
 from protoattend.data.labels import Classes
 from protoattend.encoders.build import Encoder, build_encoder, count_features, wrap_encoder
@@ -72,6 +73,8 @@ def prepare(
     """
     if isinstance(X, torch.utils.data.Dataset):
         X, y = unpack_dataset(X)
+    if y is None and isinstance(X, ImageFiles):
+        y = X.y
     if y is None:
         raise UserError("fit requires y to be passed, but the target y is None; pass one label for each row of X.")
     if not 0 <= validation_fraction < 1:

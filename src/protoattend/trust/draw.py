@@ -58,7 +58,7 @@ class Picture:
     x: float
     y: float
     side: float
-    image: np.ndarray
+    image: Any  # an array, or a file that becomes one
     frame: str = ""
     dashed: bool = False
 
@@ -331,7 +331,7 @@ def _paint_box(axes: Any, mark: Box) -> None:
 def _paint_picture(axes: Any, mark: Picture) -> None:
     from matplotlib.patches import Rectangle
 
-    image = shrink(mark.image, html.LARGE)
+    image = shrink(np.asarray(mark.image), html.LARGE)
     height, width = (mark.side * side / max(image.shape[:2]) for side in image.shape[:2])
     x, y = mark.x + (mark.side - width) / 2, mark.y + (mark.side - height) / 2
     look: dict[str, Any] = {"facecolor": TRACK, "linewidth": 2.5 if mark.frame else 0}

@@ -20,7 +20,10 @@ from protoattend.errors import MissingExtra, UserError
 
 @dataclass(frozen=True)
 class Prototype:
-    """One real sample a decision rests on; `index` is its row in the training X, `exhibit` what a person is shown."""
+    """One real sample a decision rests on; `index` is its row in the training X, `exhibit` what a person is shown.
+
+    The exhibit of an image that lies on disk knows its `path`, and is decoded by `np.asarray`.
+    """
 
     index: int
     weight: float

@@ -247,7 +247,8 @@ def _number(text: str) -> float | None:
 def _image_bodies(explanations: Explanations) -> list[list[dict[str, Any]]]:
     """Return for each decision the images of the input and of the prototypes."""
 
-    def picture(image: np.ndarray) -> dict[str, Any]:
+    def picture(exhibit: Any) -> dict[str, Any]:
+        image = np.asarray(exhibit)
         return {"uri": data_uri(shrink(image, LARGE)), "small": max(image.shape[:2]) < SMALL}
 
     return [[picture(e.exhibit), *(picture(p.exhibit) for p in e.prototypes)] for e in explanations]

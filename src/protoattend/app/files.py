@@ -1,0 +1,229 @@
+"""`protoattend fit`, `predict`, `explain` and `evaluate`: a classifier from files, in a folder, used on other files."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+from torch import Tensor
+
+from protoattend.core.attention import confidence, prototype_counts
+from protoattend.data.images import ImageFile, ImageFiles
+from protoattend.data.inputs import kind_of
+from protoattend.data.readers import LabelledData, read_data
+from protoattend.database.store import encode
+from protoattend.errors import BadFile, UserError
+from protoattend.estimator import ProtoAttendClassifier
+from protoattend.folders import require_free, write_json
+from protoattend.trust.explain import Explanation, Explanations
+from protoattend.trust.html import excerpt, percent, plain
+from protoattend.trust.selective import accuracy_at_coverage
+
+READING = "reading.json"  # in the classifier's folder: how its training file was read
+FIRST = 10  # rows explained unless some are named
+QUERIES = 256  # whose prototypes are held at a time
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How files for one classifier are read: the columns of labels and texts."""
+
+    target: str | None = None
+    text: str | None = None
+
+
+@dataclass(frozen=True)
+class Use:
+    """A saved classifier, and how files are read for it."""
+
+    clf: ProtoAttendClassifier
+    reading: Reading
+
+    @classmethod
+    def of(cls, folder: Path, *, target: str | None = None, text: str | None = None) -> Use:
+        """Open the classifier in `folder`; columns named here go before those of fit."""
+        clf = ProtoAttendClassifier.load(folder)
+        noted = _read_note(folder / READING)
+        return cls(clf, Reading(target or noted.target, text or noted.text))
+
+    def read(self, path: Path, images: dict[str, Any], *, target: str | None = None) -> LabelledData:
+        """Read samples of the kind the classifier was trained on, of a table with the labels in `target`."""
+        data = read_data(path, target=target, text=self.reading.text, **images)
+        kind, needed = kind_of(data.X), self.clf.inputs_.kind
+        if kind != needed:
+            fix = "name the column of texts with --text" if needed == "text" else "pass such a file or folder"
+            raise UserError(f"this classifier reads input of kind {needed!r}, but {path} is of kind {kind!r}; {fix}.")
+        return data
+
+
+def fit_files(
+    path: Path, to: Path, console: Console, *, reading: Reading, images: dict[str, Any], params: dict[str, Any]
+) -> None:
+    """Train on the file or folder `path`, save into the folder `to`, and say what came of it."""
+    require_free(to)  # before training, not after it
+    data = read_data(path, target=reading.target, text=reading.text, **images)
+    X, y = data.for_fit()
+    _say(console, f"Read {path}: {data.description}.")
+    clf = ProtoAttendClassifier(**params).fit(X, y)
+    clf.save(to)
+    write_json(to / READING, asdict(reading))
+    measures = clf.history_[clf.history_.best_epoch].measures
+    facts = {"training": f"{_count(len(clf.history_), 'epoch')} in {clf.history_.seconds:.0f} s"}
+    if measures is not None:
+        facts["validation accuracy"] = f"{measures.prototype_accuracy:.1%} of {measures.n_samples} samples held out"
+        facts["prototypes"] = f"{measures.median_prototypes:.0f} carry 95 % of a typical decision"
+    facts["saved in"] = str(to)
+    _print_facts(console, facts)
+
+
+def predict_file(
+    use: Use, path: Path, out: Path | None, *, min_confidence: float | None, images: dict[str, Any]
+) -> None:
+    """Write a CSV with label and confidence of every row to `out`, or to standard output."""
+    _require_parent(out)
+    X = use.read(path, images).X
+    labels, sure = _decide(use.clf, _queries(use.clf, X))
+    table: dict[str, Iterable[Any]] = {"file": X.paths} if isinstance(X, ImageFiles) else {"row": range(len(X))}
+    table |= {"label": labels, "confidence": [f"{share:.4f}" for share in sure]}
+    if min_confidence is not None:
+        table["answered"] = ["yes" if enough else "no" for enough in sure >= min_confidence]
+    lines = [list(table), *zip(*table.values(), strict=True)]
+    if out is None:
+        csv.writer(sys.stdout, lineterminator="\n").writerows(lines)
+        return
+    with out.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows(lines)
+
+
+def explain_file(
+    use: Use,
+    path: Path,
+    console: Console,
+    *,
+    rows: Sequence[int],
+    out: Path | None,
+    top: int,
+    images: dict[str, Any],
+) -> None:
+    """Show the prototypes of these rows on the console, or write them as a page to `out`."""
+    _require_parent(out)
+    data = use.read(path, images)
+    count = len(data.X)
+    rows = rows or range(min(count, FIRST))
+    for row in rows:
+        if not 0 <= row < count:
+            raise UserError(f"row must be from 0 to {count - 1}, as {path} has {count} rows, but got {row}.")
+    explanations = _explain(use.clf, data, rows, top)
+    if out is not None:
+        explanations.to_html(out, title=f"{path.name}: decisions and their prototypes")
+        _say(console, f"{_count(len(explanations), 'decision')} explained in {out}")
+        return
+    for row, e in zip(rows, explanations, strict=True):
+        console.print(_prototypes(f"row {row}", e))
+
+
+def evaluate_file(use: Use, path: Path, console: Console, *, images: dict[str, Any]) -> None:
+    """Print how often the classifier is right on labelled samples, and how its confidence tells right from wrong."""
+    clf, data = use.clf, use.read(path, images, target=use.reading.target)
+    known = {str(label): label for label in clf.classes_.tolist()}  # a CSV and a Parquet file may differ in type
+    y = clf.database_.classes.encode([known.get(str(label), label) for label in data.labels().tolist()])
+    queries = _queries(clf, data.X)
+    labels, sure = _decide(clf, queries)
+    right = (clf.database_.classes.encode(labels) == y).numpy()
+    recalls = [right[y.numpy() == c].mean() for c in np.unique(y.numpy())]
+    facts = {
+        "accuracy": f"{right.mean():.1%} of {len(right):,} samples",
+        "mean over classes": f"{np.mean(recalls):.1%}",
+        "accuracy of the surest 90 %": f"{accuracy_at_coverage(sure, right, 0.9):.1%}",
+        "confidence where right": f"{sure[right].mean():.2f}" if right.any() else "none right",
+        "confidence where wrong": f"{sure[~right].mean():.2f}" if not right.all() else "none wrong",
+        "prototypes": f"{_median_prototypes(clf, queries):.0f} carry 95 % of a typical decision",
+    }
+    _print_facts(console, facts)
+
+
+def _read_note(path: Path) -> Reading:
+    if not path.exists():  # saved from Python
+        return Reading()
+    try:
+        return Reading(**json.loads(path.read_text(encoding="utf-8")))
+    except (ValueError, TypeError) as error:
+        raise BadFile(f"{path} must name the columns of labels and texts, but it cannot be read ({error}).") from None
+
+
+def _queries(clf: ProtoAttendClassifier, X: Any) -> Tensor:
+    return encode(clf.model_, clf.inputs_.tensor(clf.inputs_.source(X))).queries
+
+
+def _decide(clf: ProtoAttendClassifier, queries: Tensor) -> tuple[np.ndarray, np.ndarray]:
+    """Return labels and confidence: predict and confidence would decode and encode everything twice."""
+    decisions = clf.database_.decide(queries)
+    predicted = decisions.logits.argmax(1)
+    return clf.database_.classes.decode(predicted), confidence(decisions.class_mass, predicted).numpy()
+
+
+def _median_prototypes(clf: ProtoAttendClassifier, queries: Tensor) -> float:
+    blocks = map(clf.database_.prototypes, queries.split(QUERIES))
+    counts = [int(prototype_counts(found.weights, 0.95)) for block in blocks for found in block]
+    return float(np.median(counts))
+
+
+def _explain(clf: ProtoAttendClassifier, data: LabelledData, rows: Sequence[int], top: int) -> Explanations:
+    """Explain the rows, with their true labels where the samples have them."""
+    X = data.X
+    chosen = (
+        X.iloc[list(rows)] if hasattr(X, "iloc") else [X[i] for i in rows] if isinstance(X, list) else X[list(rows)]
+    )
+    explanations = clf.explain(chosen, top=top)
+    if data.y is None:
+        return explanations
+    items = (replace(e, label=label) for e, label in zip(explanations, data.y[list(rows)], strict=True))
+    return Explanations(tuple(items), explanations.kind)
+
+
+def _print_facts(console: Console, facts: dict[str, str]) -> None:
+    width = max(map(len, facts))
+    for name, value in facts.items():
+        _say(console, f"{name:<{width}}  {value}")
+
+
+def _say(console: Console, text: str) -> None:
+    console.print(escape(text), soft_wrap=True, highlight=False)
+
+
+def _prototypes(name: str, e: Explanation) -> Table:
+    truth = "" if e.label is None or e.label == e.prediction else f" (labelled {plain(e.label)})"
+    title = f"{name}: {plain(e.prediction)}{truth}, confidence {percent(e.confidence)}\n{_short(e.exhibit)}"
+    table = Table(title=escape(title), title_justify="left")
+    for column in ("weight", "label", "training row", "sample"):
+        table.add_column(column)
+    for p in e.prototypes:
+        table.add_row(percent(p.weight), escape(plain(p.label)), str(p.index), escape(_short(p.exhibit)))
+    return table
+
+
+def _short(exhibit: Any) -> str:
+    """Return a sample in one line."""
+    if isinstance(exhibit, ImageFile):
+        return "/".join(Path(exhibit.path).parts[-2:])
+    if isinstance(exhibit, dict):
+        return excerpt(", ".join(f"{name} {value}" for name, value in exhibit.items()), 160)
+    return excerpt(exhibit, 160) if isinstance(exhibit, str) else f"image {'x'.join(map(str, exhibit.shape))}"
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}{'' if number == 1 else 's'}"
+
+
+def _require_parent(out: Path | None) -> None:
+    if out is not None and not out.absolute().parent.is_dir():
+        raise UserError(f"the folder of {out} must exist, but it does not; make it or choose another.")

@@ -1,0 +1,235 @@
+"""The command line on files: fit, predict, explain and evaluate, end to end."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from PIL import Image
+from sklearn.datasets import load_digits, load_wine
+from typer.testing import CliRunner, Result
+
+from protoattend import ProtoAttendClassifier
+from protoattend.app.cli import app
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def succeeded(*arguments: object) -> str:
+    result = run(*arguments)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def failed(*arguments: object) -> str:
+    """Return the one message, in one line of text."""
+    result = run(*arguments)
+    assert result.exit_code == 2, result.output
+    assert result.stdout == ""
+    assert "Traceback" not in result.stderr
+    return " ".join(result.stderr.split())
+
+
+def rows(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a table, texts and images, and a classifier for each."""
+    root = tmp_path_factory.mktemp("command line")
+    wine = load_wine(as_frame=True)
+    table = wine.data.assign(kind=wine.target_names[wine.target]).sample(frac=1, random_state=0)
+    table.iloc[:140].to_csv(root / "wine.csv", index=False)
+    table.iloc[140:].to_csv(root / "wine-test.csv", index=False, sep=";")
+    table.iloc[140:].drop(columns="kind").to_csv(root / "wine-new.csv", index=False)
+    words = {"fruit": ["apple", "melon"], "tool": ["hammer", "wrench"]}
+    texts = [(f"this {word} is {size}", kind) for kind, some in words.items() for word in some for size in "abcdefghij"]
+    pd.DataFrame(texts, columns=["said", "what"]).to_csv(root / "texts.csv", index=False)
+    digits = load_digits()
+    for i in range(120):
+        folder = root / "digits" / f"digit {digits.target[i]}"
+        folder.mkdir(parents=True, exist_ok=True)
+        Image.fromarray((digits.images[i] * 15).astype(np.uint8)).save(folder / f"{i}.png")
+    for name, more in (
+        ("wine.csv", ("--target", "kind", "--epochs", 8)),
+        ("texts.csv", ("--target", "what", "--text", "said", "--epochs", 2)),
+        ("digits", ("--epochs", 2)),
+    ):
+        succeeded("fit", root / name, "--to", root / f"{Path(name).stem}-model", *more)
+    return root
+
+
+def test_fit_says_what_it_read_and_made(place: Path, tmp_path: Path) -> None:
+    before = sorted(place.iterdir())
+    shown = succeeded(
+        "fit", place / "wine.csv", "--target", "kind", "--epochs", 1, "--to", tmp_path / "made", "--seed", 3
+    )
+    assert "wine.csv: 140 rows of 13 columns, target 'kind' of 3 classes." in shown
+    assert re.search(r"[\d.]+% of 1\d samples held out", shown)
+    assert "carry 95 % of a typical decision" in shown
+    assert "1 epoch in" in shown
+    assert shown.endswith(f"{tmp_path / 'made'}\n")
+    clf = ProtoAttendClassifier.load(tmp_path / "made")
+    assert clf.random_state == 3
+    assert clf.classes_.tolist() == ["class_0", "class_1", "class_2"]
+    assert sorted(place.iterdir()) == before
+    assert list(tmp_path.iterdir()) == [tmp_path / "made"]
+
+
+def test_fit_names_its_folder_after_the_file(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    succeeded("fit", place / "wine.csv", "--target", "kind", "--epochs", 1, "--encoder", "features")
+    assert [path.name for path in tmp_path.iterdir()] == ["wine-model"]
+    assert ProtoAttendClassifier.load("wine-model").encoder == "features"
+
+
+def test_predict_a_table(place: Path, tmp_path: Path) -> None:
+    clf = ProtoAttendClassifier.load(place / "wine-model")
+    new = pd.read_csv(place / "wine-new.csv")
+    printed = rows(succeeded("predict", place / "wine-model", place / "wine-new.csv"))
+    assert [row["row"] for row in printed] == [str(i) for i in range(len(new))]
+    assert [row["label"] for row in printed] == clf.predict(new).tolist()
+    np.testing.assert_allclose([float(row["confidence"]) for row in printed], clf.confidence(new), atol=1e-4)
+    out = tmp_path / "predictions.csv"
+    quiet = succeeded("predict", place / "wine-model", place / "wine-new.csv", "--out", out, "--min-confidence", 0.9)
+    assert quiet == ""
+    written = rows(out.read_text())
+    assert [row["answered"] for row in written] == ["yes" if sure >= 0.9 else "no" for sure in clf.confidence(new)]
+    assert [row["label"] for row in written] == [row["label"] for row in printed]
+
+
+def test_predict_and_explain_texts_by_the_column_of_fit(place: Path) -> None:
+    printed = rows(succeeded("predict", place / "texts-model", place / "texts.csv"))
+    assert len(printed) == 40
+    assert {row["label"] for row in printed} <= {"fruit", "tool"}
+    assert "this melon is a" in succeeded("explain", place / "texts-model", place / "texts.csv", "--row", 10)
+
+
+def test_predict_images(place: Path, tmp_path: Path) -> None:
+    printed = rows(succeeded("predict", place / "digits-model", place / "digits" / "digit 3"))
+    assert [row["file"] for row in printed] == [str(path) for path in sorted((place / "digits" / "digit 3").iterdir())]
+    (one,) = rows(succeeded("predict", place / "digits-model", printed[0]["file"]))
+    assert one == printed[0]
+
+
+def test_explain_on_the_console(place: Path) -> None:
+    shown = succeeded("explain", place / "wine-model", place / "wine-new.csv", "--row", 2, "--row", 0, "--top", 2)
+    clf = ProtoAttendClassifier.load(place / "wine-model")
+    explanations = clf.explain(pd.read_csv(place / "wine-new.csv"), top=2)
+    assert shown.index("row 2") < shown.index("row 0")
+    for i in (0, 2):
+        assert f"row {i}: {explanations[i].prediction}, confidence" in shown
+        assert all(str(p.index) in shown for p in explanations[i].prototypes)
+    assert succeeded("explain", place / "wine-model", place / "wine-new.csv").count("confidence") == 10
+
+
+def test_explain_as_a_page(place: Path, tmp_path: Path) -> None:
+    out = tmp_path / "page.html"
+    shown = succeeded("explain", place / "digits-model", place / "digits", "--row", 7, "--out", out, "--top", 1)
+    assert shown == f"1 decision explained in {out}\n"
+    page = out.read_text()
+    assert page.count("data:image/png") == 2
+    assert "digits: decisions" in page
+    assert "digit 0" in page  # the label, from its folder
+
+
+@pytest.mark.parametrize("more", [(), ("--target", "kind")])
+def test_evaluate(place: Path, more: tuple[str, ...]) -> None:
+    shown = succeeded("evaluate", place / "wine-model", place / "wine-test.csv", *more)
+    clf = ProtoAttendClassifier.load(place / "wine-model")
+    test = pd.read_csv(place / "wine-test.csv", sep=";")
+    assert f"{clf.score(test, test['kind']):.1%} of 38 samples" in shown
+    for name in ("mean over classes", "surest 90 %", "confidence where right", "prototypes"):
+        assert name in shown
+
+
+def test_evaluate_images_and_labels_of_another_type(place: Path, tmp_path: Path) -> None:
+    assert "of 120 samples" in succeeded("evaluate", place / "digits-model", place / "digits")
+    frame = pd.DataFrame({"x": np.arange(60) % 7, "y": np.arange(60) % 2})
+    frame.to_csv(tmp_path / "numbers.csv", index=False)
+    frame.assign(y=frame["y"].astype(str)).to_parquet(tmp_path / "words.parquet")
+    succeeded("fit", tmp_path / "numbers.csv", "--target", "y", "--epochs", 1, "--to", tmp_path / "model")
+    assert "of 60 samples" in succeeded("evaluate", tmp_path / "model", tmp_path / "words.parquet")
+
+
+def test_corrupt_images_by_choice(place: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "new"
+    folder.mkdir()
+    Image.new("L", (8, 8)).save(folder / "good.png")
+    (folder / "bad.png").write_bytes(b"nothing")
+    assert "bad.png: not a readable image" in failed("predict", place / "digits-model", folder)
+    result = run("predict", place / "digits-model", folder, "--skip-corrupt")
+    assert result.exit_code == 0
+    assert result.stderr.startswith("warning: 1 of 2 image files cannot be read and are skipped:")
+    assert "bad.png" in result.stderr
+    (only,) = rows(result.stdout)
+    assert only["file"].endswith("good.png")
+
+
+def test_mistakes_are_one_message(place: Path, tmp_path: Path) -> None:
+    model, table = place / "wine-model", place / "wine.csv"
+    new = tmp_path / "new"
+    assert "did you mean 'kind'?" in failed("fit", table, "--target", "kin", "--to", new)
+    assert "labels are needed" in failed("fit", table, "--to", new)
+    assert "does not exist" in failed("fit", place / "nothing.csv", "--to", new)
+    assert "deeper, as" in failed("fit", place.parent, "--to", new)
+    assert "encoder must be one of" in failed_after_reading(
+        "fit", table, "--target", "kind", "--encoder", "x", "--to", new
+    )
+    assert "max_epochs=0" in failed_after_reading("fit", table, "--target", "kind", "--epochs", 0, "--to", new)
+    assert not new.exists()
+    assert "no meta.json" in failed("predict", tmp_path, place / "wine-new.csv")
+    assert "row must be from 0 to 37" in failed("explain", model, place / "wine-new.csv", "--row", 38)
+    assert "['proline'] are missing" in failed("predict", model, _without_proline(tmp_path))
+    assert "the folder of" in failed("predict", model, table, "--out", tmp_path / "no" / "x.csv")
+    assert "labels are needed" in failed("evaluate", place / "digits-model", place / "digits" / "digit 1")
+    assert "of kind 'table', but" in failed("predict", model, place / "digits")
+    assert "of kind 'images', but" in failed("predict", place / "digits-model", table)
+    assert "is not among" in failed("evaluate", model, table, "--target", "ash")
+
+
+def failed_after_reading(*arguments: object) -> str:
+    result = run(*arguments)
+    assert result.exit_code == 2
+    return " ".join(result.stderr.split())
+
+
+def _without_proline(tmp_path: Path) -> Path:
+    load_wine(as_frame=True).data.drop(columns="proline").to_csv(tmp_path / "less.csv", index=False)
+    return tmp_path / "less.csv"
+
+
+def test_a_folder_with_other_files_is_refused_before_training(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+
+    def never(*args: Any, **kwargs: Any) -> None:
+        raise AssertionError("trained first")
+
+    monkeypatch.setattr(ProtoAttendClassifier, "fit", never)
+    assert "holds other files" in failed("fit", place / "wine.csv", "--target", "kind", "--to", tmp_path)
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+
+
+def test_a_classifier_saved_from_python_and_a_damaged_note(place: Path, tmp_path: Path) -> None:
+    clf = ProtoAttendClassifier.load(place / "wine-model")
+    clf.save(tmp_path / "model")
+    assert len(rows(succeeded("predict", tmp_path / "model", place / "wine-new.csv"))) == 38
+    assert json.loads((place / "wine-model" / "reading.json").read_text()) == {"target": "kind", "text": None}
+    ProtoAttendClassifier.load(place / "texts-model").save(tmp_path / "texts")
+    texts = place / "texts.csv"
+    assert "name the column of texts with --text" in failed("predict", tmp_path / "texts", texts)
+    assert len(rows(succeeded("predict", tmp_path / "texts", texts, "--text", "said"))) == 40
+    (tmp_path / "model" / "reading.json").write_text("{")
+    assert "reading.json must name" in failed("predict", tmp_path / "model", place / "wine-new.csv")
