@@ -49,6 +49,8 @@ class ProtoAttendClassifier(ClassifierMixin, BaseEstimator):
     batch_size : rows of a step at the most; small data gets smaller batches, so that an epoch has 16 steps.
     max_epochs : a number, or "auto" by the size of the data.
     learning_rate, weight_decay, schedule : of Adam; schedule None is one-cycle.
+    attention_weight : weight of the objective's prototype and joint terms beside its self term; 1 is the paper's sum,
+        and below 1 the encoder learns more as a plain one would (worth trying on large data).
     mixup : how strongly training inputs are blended in pairs, from 0 to 1 (images and tables); it keeps prototypes
         diverse and confidence honest.
     d_att, d_out : widths of queries and keys, and of values.
@@ -85,6 +87,7 @@ class ProtoAttendClassifier(ClassifierMixin, BaseEstimator):
         max_epochs: int | str = "auto",
         learning_rate: float = 2.5e-3,
         weight_decay: float = 0.0,
+        attention_weight: float = 1.0,
         mixup: float = 1.0,
         schedule: Schedule | None = None,
         d_att: int = 16,
@@ -109,6 +112,7 @@ class ProtoAttendClassifier(ClassifierMixin, BaseEstimator):
         self.max_epochs = max_epochs
         self.learning_rate = learning_rate
         self.weight_decay = weight_decay
+        self.attention_weight = attention_weight
         self.mixup = mixup
         self.schedule = schedule
         self.d_att = d_att

@@ -64,7 +64,13 @@ class PlainClassifier(ClassifierMixin, BaseEstimator):
                 validation_fraction=self.validation_fraction,
                 generator=generator,
             )
-            unused = {"objective": "self", "lambda_sparse": 0.0, "lambda_conf": 0.0, "d_att": 1}
+            unused = {
+                "objective": "self",
+                "attention_weight": 1.0,
+                "lambda_sparse": 0.0,
+                "lambda_conf": 0.0,
+                "d_att": 1,
+            }
             encoder = ready.make_encoder(self.encoder, prepared)
             params = self.get_params(deep=False) | unused
             config = ready.make_config(params, len(prepared.train), can_mix=encoder.can_mix)

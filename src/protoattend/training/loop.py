@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -13,7 +14,7 @@ from torch.nn import functional as F
 from protoattend.core.attention import confidence_loss, prototype_counts, sparsity_loss
 from protoattend.core.mixup import Mix
 from protoattend.core.model import Output, ProtoAttend, Stored
-from protoattend.core.objectives import TERM_NAMES, objective
+from protoattend.core.objectives import SELF, TERM_NAMES, objective
 from protoattend.data.samples import Samples, batches, chunks, subset
 from protoattend.errors import UserError
 from protoattend.training.candidates import Draw, Strategy
@@ -31,6 +32,7 @@ class TrainingConfig:
     """Everything that steers training."""
 
     objective: str = "self+prototype+joint"
+    attention_weight: float = 1.0
     lambda_sparse: float = 0.0
     lambda_conf: float = 0.0
     batch_size: int = 256
@@ -86,16 +88,22 @@ LossTerms = Callable[[ProtoAttend, Batch, float], dict[str, Tensor]]
 
 
 def prototype_terms(config: TrainingConfig, strategy: Strategy, class_weight: Tensor | None = None) -> LossTerms:
-    """Return the paper's loss: the objective's cross entropies and the two regularisers."""
+    """Return the paper's loss: the objective's cross entropies and the two regularisers.
+
+    Terms with alpha above 0 count `attention_weight` times. The query and key heads learn from these terms alone, and
+    Adam adapts to any scale of them; what changes is how much they pull the encoder away from plain learning.
+    """
     weights = objective(config.objective)
+    scales = {alpha: 1.0 if alpha == SELF else config.attention_weight for alpha in weights}
 
     def terms(model: ProtoAttend, batch: Batch, progress: float) -> dict[str, Tensor]:
         draw = strategy.draw(batch.rows, batch.y, progress)
         output: Output = model(batch.x, draw.source, draw.exclude(batch.rows, batch.mix), batch.mix)
         strategy.remember(output.encoded, batch.rows, batch.y)
         targets = batch.targets(output.self_logits.shape[1])
+        cross_entropy = partial(F.cross_entropy, target=targets, weight=class_weight)
         losses = {
-            TERM_NAMES[alpha]: weight(progress) * F.cross_entropy(output.logits(alpha), targets, class_weight)
+            TERM_NAMES[alpha]: scales[alpha] * weight(progress) * cross_entropy(output.logits(alpha))
             for alpha, weight in weights.items()
         }
         return losses | _regularisers(config, output, draw, batch.y)

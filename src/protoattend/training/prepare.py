@@ -146,6 +146,7 @@ def make_config(params: Mapping[str, Any], n_rows: int, *, can_mix: bool) -> Tra
     batch_size = min(params["batch_size"], max(n_rows // STEPS_OF_AN_EPOCH, 32), n_rows)
     return TrainingConfig(
         objective=params["objective"],
+        attention_weight=params["attention_weight"],
         lambda_sparse=params["lambda_sparse"],
         lambda_conf=params["lambda_conf"],
         batch_size=batch_size,
@@ -179,6 +180,7 @@ _RULES: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
     ("learning_rate", lambda value: _is_number(value) and 0 < value < 10, "a number above 0"),
     ("weight_decay", lambda value: _is_number(value) and value >= 0, "a number of at least 0"),
     ("mixup", lambda value: _is_number(value) and 0 <= value <= 1, "a number from 0 to 1"),
+    ("attention_weight", lambda value: _is_number(value) and value > 0, "a number above 0"),
     ("lambda_sparse", lambda value: _is_number(value) and value >= 0, "a number of at least 0"),
     ("lambda_conf", lambda value: _is_number(value) and value >= 0, "a number of at least 0"),
     ("d_att", lambda value: _is_count(value, 1), "an integer of at least 1"),
