@@ -123,9 +123,9 @@ def test_positions_are_monotone_and_tell_bins_apart() -> None:
     torch.testing.assert_close((positions * edges.diff()).sum(1), numbers[:, 0].clamp(0, 3))
 
 
-def test_small_data_gets_fewer_bins_and_constant_columns_none() -> None:
+def test_no_more_bins_than_distinct_values_and_none_for_constant_columns() -> None:
     table = BinnedTable(2, ())
-    for n_rows, n_bins in ((50, 8), (320, 20), (5000, 128)):
+    for n_rows, n_bins in ((50, 49), (320, 128), (5000, 128)):
         table.learn_from(torch.stack([torch.linspace(0, 1, n_rows), torch.full((n_rows,), 3.0)], dim=1))
         assert [len(edges.unique()) - 1 for edges in table.edges] == [n_bins, 0]
         assert table.edges[0, -1] == 1

@@ -28,7 +28,8 @@ NAMES: Mapping[str, tuple[str, ...]] = {  # by kind of input; the first is what 
 }
 # These have layer normalisation where the paper puts it. All others end in it: without, keys differ so much in length
 # that a few long ones outweigh every other for any input (digits: 11 rows were the heaviest prototype of all inputs).
-# The LSTM's bounded outputs give short keys, and flat attention (Adult: 203 prototypes, 1 % behind its encoder).
+# The LSTM's bounded outputs give short keys, and flat attention (Adult, 4,096 candidates: 203 prototypes instead of 54,
+# and an accuracy 1 % below that of the encoder alone).
 FROM_THE_PAPER = ("resnet32", "resnet50", "vdcnn", "features")
 
 

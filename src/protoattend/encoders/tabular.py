@@ -9,7 +9,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 MOST_BINS, LEAST_BINS = 128, 8
-ROWS_IN_A_BIN = 16  # at least, on average: small data gets fewer bins
 BINS_IN_ALL = 2048  # of a table: wide ones get fewer bins a column, so that a step costs no more
 
 
@@ -69,8 +68,7 @@ class BinnedTable(nn.Module):
         for j in range(self.n_numbers):
             known = numbers[:, j][~torch.isnan(numbers[:, j])]
             if len(known):
-                n_bins = min(self.edges.shape[1] - 1, max(LEAST_BINS, len(known) // ROWS_IN_A_BIN))
-                edges = bin_edges(known, n_bins)
+                edges = bin_edges(known, self.edges.shape[1] - 1)
                 self.edges[j] = edges[-1]  # bins without width, which say nothing
                 self.edges[j, : len(edges)] = edges
 
