@@ -30,6 +30,7 @@ class PlainClassifier(ClassifierMixin, BaseEstimator):
         schedule: Any = None,
         d_out: int = 64,
         class_weight: Any = None,
+        undersample: Any = None,
         augment: Any = "auto",
         categorical_features: Any = None,
         validation_fraction: float = 0.1,
@@ -46,6 +47,7 @@ class PlainClassifier(ClassifierMixin, BaseEstimator):
         self.schedule = schedule
         self.d_out = d_out
         self.class_weight = class_weight
+        self.undersample = undersample
         self.augment = augment
         self.categorical_features = categorical_features
         self.validation_fraction = validation_fraction
@@ -53,7 +55,8 @@ class PlainClassifier(ClassifierMixin, BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any = None) -> PlainClassifier:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> PlainClassifier:
+        """Train on X and y; weights and undersampling compose the batches, as in ProtoAttendClassifier."""
         with ready.seeded(self.random_state) as generator:
             prepared = ready.prepare(
                 X,
@@ -61,11 +64,13 @@ class PlainClassifier(ClassifierMixin, BaseEstimator):
                 categorical=self.categorical_features,
                 validation_fraction=self.validation_fraction,
                 generator=generator,
+                sample_weight=sample_weight,
+                undersample=self.undersample,
             )
             unused = {"objective": "self", "lambda_sparse": 0.0, "lambda_conf": 0.0, "d_att": 1}
             encoder = ready.make_encoder(self.encoder, prepared)
             params = self.get_params(deep=False) | unused
-            config = ready.make_config(params, len(prepared.train), can_mix=encoder.can_mix)
+            config = ready.make_config(params, prepared.train.rows_of_an_epoch, can_mix=encoder.can_mix)
             model = ready.make_model(
                 encoder,
                 len(prepared.classes),
@@ -82,7 +87,7 @@ class PlainClassifier(ClassifierMixin, BaseEstimator):
                     prepared.train,
                     config,
                     loss_terms=plain_terms(
-                        ready.class_weights(self.class_weight, prepared.train.labels, prepared.classes, device)
+                        ready.class_weights(self.class_weight, prepared.train, prepared.classes, device)
                     ),
                     measure=None if validation is None else partial(measure_plain, model, validation),
                     generator=generator,

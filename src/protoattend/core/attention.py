@@ -18,9 +18,19 @@ def attention_scores(queries: Tensor, keys: Tensor) -> Tensor:
     return (queries / math.sqrt(queries.shape[-1])) @ keys.T
 
 
-def relational_attention(queries: Tensor, keys: Tensor, *, normalize: str, exclude: Tensor | None = None) -> Tensor:
-    """Return the weights p `(B, D)` of eq. 1; entries where `exclude` is true are 0."""
-    return normalizer(normalize)(attention_scores(queries, keys), exclude=exclude)
+def relational_attention(
+    queries: Tensor,
+    keys: Tensor,
+    *,
+    normalize: str,
+    exclude: Tensor | None = None,
+    candidate_weights: Tensor | None = None,
+) -> Tensor:
+    """Return the weights p `(B, D)` of eq. 1; entries where `exclude` is true are 0.
+
+    `candidate_weights` `(D,)` is how many times each candidate counts; None is once each.
+    """
+    return normalizer(normalize)(attention_scores(queries, keys), exclude=exclude, weights=candidate_weights)
 
 
 def class_mass(weights: Tensor, candidate_labels: Tensor, n_classes: int) -> Tensor:

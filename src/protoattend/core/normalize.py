@@ -11,30 +11,43 @@ from torch import Tensor
 from protoattend.errors import UserError, choose
 
 
-def softmax(scores: Tensor, dim: int = -1, *, exclude: Tensor | None = None) -> Tensor:
+def softmax(scores: Tensor, dim: int = -1, *, exclude: Tensor | None = None, weights: Tensor | None = None) -> Tensor:
     """Return softmax weights along `dim`; candidates where `exclude` is true get weight 0.
+
+    `weights` `(D,)`, at least 0, is how many times each candidate counts: p_j is proportional to w_j exp(z_j).
 
     >>> softmax(torch.tensor([[0.0, 0.0]]))
     tensor([[0.5000, 0.5000]])
+    >>> softmax(torch.tensor([[0.0, 0.0]]), weights=torch.tensor([3.0, 1.0]))
+    tensor([[0.7500, 0.2500]])
     """
     masked = _masked(scores, exclude, dim)
+    if weights is not None:
+        masked = masked.movedim(dim, -1).add(weights.to(masked.dtype).log()).movedim(-1, dim)
     require_a_finite_maximum(masked.amax(dim))
     return torch.softmax(masked, dim).to(scores.dtype)
 
 
-def sparsemax(scores: Tensor, dim: int = -1, *, exclude: Tensor | None = None) -> Tensor:
+def sparsemax(scores: Tensor, dim: int = -1, *, exclude: Tensor | None = None, weights: Tensor | None = None) -> Tensor:
     """Return the Euclidean projection of the scores onto the simplex: p_j = max(z_j - tau, 0), sum p = 1.
 
     Few weights are non-zero: a candidate whose score is 1 or more below the largest never gets any.
     Candidates where `exclude` is true, or whose score is -inf, get weight 0. Half precision is computed in float32.
+    `weights` `(D,)`, at least 0, is how many times each candidate counts: p_j = w_j max(z_j - tau, 0), sum p = 1.
 
     >>> sparsemax(torch.tensor([[1.0, 0.8, -1.0]]))
     tensor([[0.6000, 0.4000, 0.0000]])
+    >>> sparsemax(torch.tensor([[1.0, 0.8, -1.0]]), weights=torch.tensor([2.0, 1.0, 1.0]))
+    tensor([[0.8000, 0.2000, 0.0000]])
     """
     masked = _masked(scores, exclude, dim).movedim(dim, -1)
-    # compile and export need a fixed graph: no data-dependent loop
-    weights = _sparsemax_by_sort(masked) if torch.compiler.is_compiling() else _SparsemaxByNewton.apply(masked)
-    return weights.movedim(-1, dim).to(scores.dtype)
+    if weights is not None:
+        projected = _weighted_sparsemax(masked, weights.to(masked.dtype))
+    elif torch.compiler.is_compiling():  # compile and export need a fixed graph: no data-dependent loop
+        projected = _sparsemax_by_sort(masked)
+    else:
+        projected = _SparsemaxByNewton.apply(masked)
+    return projected.movedim(-1, dim).to(scores.dtype)
 
 
 NORMALIZERS: dict[str, Callable[..., Tensor]] = {"softmax": softmax, "sparsemax": sparsemax}
@@ -119,3 +132,19 @@ def _sparsemax_by_sort(scores: Tensor) -> Tensor:
     size = (rank * ordered > above).sum(-1, keepdim=True)
     tau = above.gather(-1, size - 1) / size.to(scores.dtype)
     return torch.where(shifted > tau, shifted - tau, 0.0)
+
+
+def _weighted_sparsemax(scores: Tensor, weights: Tensor) -> Tensor:
+    """Sparsemax over the last dimension in which candidate j counts w_j times, in plain differentiable operations.
+
+    Over the k largest scores alone tau would be (sum w z - 1) / sum w; the true one is the largest of these over k.
+    The gradient is w_j (g_j - sum_S w g / sum_S w) on the support S and 0 off it, as for w_j copies of the candidate.
+    """
+    possible = scores.masked_fill(weights == 0, -torch.inf)
+    largest = possible.amax(-1, keepdim=True).detach()
+    require_a_finite_maximum(largest)
+    shifted = possible - largest
+    ordered, places = shifted.sort(dim=-1, descending=True)
+    heaviness = weights.where(weights > 0, 1.0).expand_as(shifted).gather(-1, places)  # 0 * -inf would be NaN
+    tau = (((heaviness * ordered).cumsum(-1) - 1.0) / heaviness.cumsum(-1)).max(-1, keepdim=True).values
+    return torch.where(shifted > tau, weights * (shifted - tau), 0.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -17,6 +17,7 @@ from protoattend.core.objectives import TERM_NAMES, objective
 from protoattend.errors import UserError
 from protoattend.training.candidates import Draw, Strategy
 from protoattend.training.history import EpochRecord, History, Measures
+from protoattend.training.sampling import draw_rows, drawing_rates, epoch_batches, epoch_length
 from protoattend.training.schedule import OneCycle, Schedule
 
 Augment = Callable[[Tensor, torch.Generator], Tensor]
@@ -43,16 +44,31 @@ class TrainingConfig:
 
 @dataclass(frozen=True)
 class Labelled:
-    """Samples `(n, ...)` with their labels `(n,)` as class numbers."""
+    """Samples `(n, ...)` with their labels `(n,)` as class numbers.
+
+    `weights` `(n,)` is how many times each row counts, `shares` `(n,)` how much of its class is kept; None is 1 each.
+    """
 
     samples: Tensor
     labels: Tensor
+    weights: Tensor | None = None
+    shares: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.labels)
 
     def at(self, rows: Tensor) -> Labelled:
-        return Labelled(self.samples[rows], self.labels[rows])
+        weights, shares = (None if part is None else part[rows] for part in (self.weights, self.shares))
+        return Labelled(self.samples[rows], self.labels[rows], weights, shares)
+
+    @property
+    def rates(self) -> Tensor | None:
+        """How often an epoch draws each row on average `(n,)`; None is once each."""
+        return drawing_rates(self.weights, self.shares)
+
+    @property
+    def rows_of_an_epoch(self) -> int:
+        return epoch_length(len(self), self.rates)
 
 
 @dataclass(frozen=True)
@@ -90,7 +106,12 @@ def prototype_terms(config: TrainingConfig, strategy: Strategy, class_weight: Te
 
     def terms(model: ProtoAttend, batch: Batch, progress: float) -> dict[str, Tensor]:
         draw = strategy.draw(batch.rows, batch.y, progress)
-        output: Output = model(batch.x, draw.source, draw.exclude(batch.rows, batch.mix), batch.mix)
+        exclude = draw.exclude(batch.rows, batch.mix)
+        if batch.mix is not None and bool(exclude.all(1).any()):
+            # Of few different rows, blends may have a part in common with every candidate; pure samples have not.
+            batch = replace(batch, mix=None)
+            exclude = draw.exclude(batch.rows)
+        output: Output = model(batch.x, draw.source, exclude, batch.mix)
         strategy.remember(output.encoded, batch.rows, batch.y)
         targets = batch.targets(output.self_logits.shape[1])
         losses = {
@@ -137,7 +158,8 @@ def train(
     optimizer = torch.optim.Adam(
         model.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay, fused=True
     )
-    steps_per_epoch = max(1, len(data) // config.batch_size)
+    rates = data.rates
+    steps_per_epoch = max(1, data.rows_of_an_epoch // config.batch_size)
     total = steps_per_epoch * config.max_epochs
     every = -(-config.max_epochs // VALIDATIONS)
     records: list[EpochRecord] = []
@@ -148,7 +170,7 @@ def train(
         started = time.perf_counter()
         sums: dict[str, Tensor] = {}
         model.train()
-        for rows in _batches(len(data), config.batch_size, generator):
+        for rows in epoch_batches(len(data), config.batch_size, generator, rates):
             for group in optimizer.param_groups:
                 group["lr"] = config.learning_rate * config.schedule.factor(step, total)
             x, y = data.samples[rows], data.labels[rows].to(device)
@@ -166,7 +188,7 @@ def train(
             on_step(Step(epoch, step, total, _means(terms, 1), latest))
         look = epoch == config.max_epochs - 1 or epoch % every == every - 1
         if look:
-            refresh_batch_norm(model, data.samples, config.batch_size)
+            refresh_batch_norm(model, data.samples, config.batch_size, rates)
         measures = measure() if measure is not None and look else None
         records.append(EpochRecord(epoch, time.perf_counter() - started, _means(sums, steps_per_epoch), measures))
         if measures is not None:
@@ -180,7 +202,7 @@ def train(
     return History(tuple(records), best_epoch)
 
 
-def refresh_batch_norm(model: ProtoAttend, samples: Tensor, batch_size: int) -> None:
+def refresh_batch_norm(model: ProtoAttend, samples: Tensor, batch_size: int, rates: Tensor | None = None) -> None:
     """Estimate batch-norm statistics anew on pure samples: those of training are of blended and occluded ones."""
     norms = [m for m in model.modules() if isinstance(m, torch.nn.modules.batchnorm._BatchNorm)]
     if not norms:
@@ -191,7 +213,11 @@ def refresh_batch_norm(model: ProtoAttend, samples: Tensor, batch_size: int) -> 
         norm.reset_running_stats()
         norm.momentum = None  # the plain mean over the batches
         norm.train()
-    some = samples[:: max(1, len(samples) // (BATCHES_FOR_NORM * batch_size))]
+    if rates is None:
+        some = samples[:: max(1, len(samples) // (BATCHES_FOR_NORM * batch_size))]
+    else:
+        count = min(len(samples), BATCHES_FOR_NORM * batch_size)
+        some = samples[draw_rows(len(samples), count, torch.Generator().manual_seed(0), rates)]
     with torch.no_grad():
         for x in _chunks(model, some[: max(1, len(some) // batch_size) * batch_size], batch_size):
             model.encoder(x)
@@ -206,13 +232,13 @@ def measure_with_prototypes(model: ProtoAttend, validation: Labelled, candidates
     with torch.inference_mode():
         parts = [model.encode(x) for x in _chunks(model, candidates.samples)]
         stored = Stored(torch.cat([p.keys for p in parts]), torch.cat([p.values for p in parts]))
-        outputs = [model(x, stored) for x in _chunks(model, validation.samples)]
-        y = validation.labels
+        weights = None if candidates.weights is None else candidates.weights.to(stored.keys.device)
+        outputs = [model(x, stored, candidate_weights=weights) for x in _chunks(model, validation.samples)]
         counts = torch.cat([prototype_counts(o.weights, 0.95) for o in outputs])
         return Measures(
-            n_samples=len(y),
-            self_accuracy=_accuracy(torch.cat([o.self_logits for o in outputs]), y),
-            prototype_accuracy=_accuracy(torch.cat([o.prototype_logits for o in outputs]), y),
+            n_samples=_effective_count(validation),
+            self_accuracy=_accuracy(torch.cat([o.self_logits for o in outputs]), validation),
+            prototype_accuracy=_accuracy(torch.cat([o.prototype_logits for o in outputs]), validation),
             median_prototypes=float(counts.median()),
         )
 
@@ -222,19 +248,20 @@ def measure_plain(model: ProtoAttend, validation: Labelled) -> Measures:
     model.eval()
     with torch.inference_mode():
         logits = torch.cat([model.self_logits(x) for x in _chunks(model, validation.samples)])
-    accuracy = _accuracy(logits, validation.labels)
-    return Measures(len(validation), accuracy, accuracy, float("nan"))
+    accuracy = _accuracy(logits, validation)
+    return Measures(_effective_count(validation), accuracy, accuracy, float("nan"))
 
 
-def _accuracy(logits: Tensor, y: Tensor) -> float:
-    return float((logits.argmax(1).cpu() == y).float().mean())
+def _accuracy(logits: Tensor, data: Labelled) -> float:
+    correct = (logits.argmax(1).cpu() == data.labels).float()
+    return float(correct.mean() if data.weights is None else (correct @ data.weights) / data.weights.sum())
 
 
-def _batches(n_rows: int, batch_size: int, generator: torch.Generator) -> Iterator[Tensor]:
-    """Yield the rows of each batch in random order; a last, smaller batch is left to the next epoch's shuffle."""
-    order = torch.randperm(n_rows, generator=generator)
-    for start in range(0, max(1, n_rows // batch_size) * batch_size, batch_size):
-        yield order[start : start + batch_size]
+def _effective_count(data: Labelled) -> int:
+    """Return how many equally weighted samples would give an accuracy with the same standard error (Kish)."""
+    if data.weights is None:
+        return len(data)
+    return round(float(data.weights.sum() ** 2 / data.weights.square().sum()))
 
 
 def _chunks(model: ProtoAttend, samples: Tensor, size: int = 512) -> Iterator[Tensor]:
