@@ -17,7 +17,7 @@ from protoattend.core.attention import confidence
 from protoattend.core.model import ProtoAttend
 from protoattend.data.inputs import require_rows
 from protoattend.data.tables import TableInputs
-from protoattend.data.weights import warn_of_light_weights
+from protoattend.data.weights import warn_of_unusual_weights
 from protoattend.database.search import Decisions
 from protoattend.database.store import CandidateDatabase, encode
 from protoattend.errors import UserError
@@ -54,8 +54,8 @@ class ProtoAttendClassifier(ClassifierMixin, BaseEstimator):
         diverse and confidence honest.
     d_att, d_out : widths of queries and keys, and of values.
     class_weight : None, "balanced" or {label: weight}, in the loss.
-    undersample : None or {label: share} of a class that is kept: in batches, others each epoch, and in the database, always
-        the same ones.
+    undersample : None or {label: share}: how much of a frequent class is kept, in batches (each epoch anew) and in the
+        database (the same rows always).
     augment : "auto" (for images), None or a callable.
     categorical_features : columns of numbers that are really codes.
     validation_fraction : share of the rows held out to choose the best epoch; they are candidates afterwards.
@@ -149,7 +149,7 @@ class ProtoAttendClassifier(ClassifierMixin, BaseEstimator):
                 undersample=self.undersample,
             )
             if self.normalize == "sparsemax":
-                warn_of_light_weights(prepared.weights)
+                warn_of_unusual_weights(prepared.weights)
             encoder = ready.make_encoder(self.encoder, prepared)
             length = prepared.train.rows_of_an_epoch
             config = ready.make_config(self.get_params(deep=False), length, can_mix=encoder.can_mix)
@@ -187,23 +187,23 @@ class ProtoAttendClassifier(ClassifierMixin, BaseEstimator):
         strategy = make_strategy(
             self.candidates,
             fetch=fetch,
-            n_rows=len(prepared.train),
+            shuffled=prepared.train.shuffled,
+            n_rows=prepared.train.rows_of_an_epoch,
             n_candidates=self.n_candidates,
             batch_size=config.batch_size,
             generator=generator,
-            rates=prepared.train.rates,
         )
         class_weight = ready.class_weights(self.class_weight, prepared.train, prepared.classes, device)
         measure = None
-        if prepared.validation is not None:
+        if (validation := prepared.measured(class_weight)) is not None:
             candidates = prepared.validation_candidates(generator)
-            measure = partial(measure_with_prototypes, model, prepared.validation, candidates)
+            measure = partial(measure_with_prototypes, model, validation, candidates)
         with progress_bar(self.verbose, config.max_epochs, "ProtoAttend") as on_step:
             return train(
                 model,
                 prepared.train,
                 config,
-                loss_terms=prototype_terms(config, strategy, class_weight),
+                loss_terms=prototype_terms(config, strategy, class_weight, prepared.row_weights(device)),
                 measure=measure,
                 generator=generator,
                 augment=augment,

@@ -56,7 +56,7 @@ class PlainClassifier(ClassifierMixin, BaseEstimator):
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> PlainClassifier:
-        """Train on X and y; weights and undersampling compose the batches, as in ProtoAttendClassifier."""
+        """Train on X and y; weights count as in ProtoAttendClassifier."""
         with ready.seeded(self.random_state) as generator:
             prepared = ready.prepare(
                 X,
@@ -80,15 +80,14 @@ class PlainClassifier(ClassifierMixin, BaseEstimator):
                 device=self.device,
             )
             device = next(model.parameters()).device
-            validation = prepared.validation
+            class_weight = ready.class_weights(self.class_weight, prepared.train, prepared.classes, device)
+            validation = prepared.measured(class_weight)
             with progress_bar(self.verbose, config.max_epochs, "plain encoder") as on_step:
                 self.history_ = train(
                     model,
                     prepared.train,
                     config,
-                    loss_terms=plain_terms(
-                        ready.class_weights(self.class_weight, prepared.train, prepared.classes, device)
-                    ),
+                    loss_terms=plain_terms(class_weight, prepared.row_weights(device)),
                     measure=None if validation is None else partial(measure_plain, model, validation),
                     generator=generator,
                     augment=ready.make_augment(self.augment, prepared.inputs),

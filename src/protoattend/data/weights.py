@@ -14,7 +14,7 @@ from torch import Tensor
 from protoattend.data.labels import Classes
 from protoattend.errors import UserError
 
-LIGHT = 0.1  # a mean weight below this is rather one of weights that add up to one
+USUAL = (0.1, 10.0)  # a mean weight outside is rather one of ratios, or of large counts
 
 
 def check_weights(weights: Any, n_rows: int) -> np.ndarray:
@@ -27,7 +27,7 @@ def check_weights(weights: Any, n_rows: int) -> np.ndarray:
         return np.ones(n_rows, dtype=np.float32)
     try:
         with np.errstate(over="ignore"):  # a weight too large for float32 becomes infinite, which is an error below
-            checked = np.array(weights, dtype=np.float64).astype(np.float32)
+            checked = np.asarray(weights, dtype=np.float64).astype(np.float32)
     except (TypeError, ValueError) as error:
         raise UserError(f"sample_weight must hold numbers, but it does not ({error}); convert them first.") from None
     if checked.shape != (n_rows,):
@@ -48,14 +48,15 @@ def check_weights(weights: Any, n_rows: int) -> np.ndarray:
     return checked
 
 
-def warn_of_light_weights(weights: np.ndarray) -> None:
-    """Warn where weights look as if only their ratios were meant: for sparsemax they are counts of rows."""
+def warn_of_unusual_weights(weights: np.ndarray) -> None:
+    """Warn where sparsemax, for which weights are counts of rows, would decide unlike it does without weights."""
     mean = weights[weights > 0].mean()
-    if mean < LIGHT:
+    if not USUAL[0] <= mean <= USUAL[1]:
+        effect = "spreads a decision over very many candidates" if mean < 1 else "gives a decision to one candidate"
         warnings.warn(
-            f"sample_weight counts rows (2 is as good as the row twice), but the mean weight is {mean:.2g}: with so "
-            "little, normalize='sparsemax' spreads each decision over very many candidates; divide by the mean, or "
-            "use normalize='softmax', which heeds only ratios.",
+            f"sample_weight counts rows (2 is as good as the row twice), but the mean weight is {mean:.2g}: with that, "
+            f"normalize='sparsemax' {effect}; divide the weights by their mean, or use normalize='softmax', which "
+            "heeds only ratios.",
             UserWarning,
             stacklevel=3,
         )
@@ -81,7 +82,7 @@ def class_shares(undersample: Mapping[Any, float] | None, labels: Tensor, classe
                 f"undersample must keep at least one row of each class, but {share!r} of the {counts[number]} rows of "
                 f"{label!r} is none; keep at least {1 / counts[number]:.2g}."
             )
-        shares[number] = share
+        shares[number] = float(share)
     return shares[labels]
 
 

@@ -12,7 +12,6 @@ from torch import Tensor
 from protoattend.core.mixup import Mix
 from protoattend.core.model import BatchAndStored, Candidates, Encoded, Fresh, InBatch
 from protoattend.errors import UserError, choose
-from protoattend.training.sampling import draw_rows, epoch_length
 
 STRATEGIES = ("in-batch", "sampled", "bank")
 BATCHES_IN_BANK = 8
@@ -60,24 +59,22 @@ class InBatchStrategy:
 
 
 class SampledStrategy:
-    """D candidates drawn afresh from the training set at each step: without replacement, or by `rates`."""
+    """D candidates drawn afresh from the training set at each step, without replacement; `shuffled` draws its rows."""
 
     def __init__(
         self,
         fetch: Callable[[Tensor], tuple[Tensor, Tensor]],
-        n_rows: int,
+        shuffled: Callable[[torch.Generator], Tensor],
         n_candidates: int,
         generator: torch.Generator,
-        rates: Tensor | None = None,
     ) -> None:
         self.fetch = fetch
-        self.n_rows = n_rows
+        self.shuffled = shuffled
         self.n_candidates = n_candidates
         self.generator = generator
-        self.rates = rates
 
     def draw(self, rows: Tensor, y: Tensor, progress: float) -> Draw:
-        drawn = draw_rows(self.n_rows, self.n_candidates, self.generator, self.rates)
+        drawn = self.shuffled(self.generator)[: self.n_candidates]
         x, labels = self.fetch(drawn)
         return Draw(Fresh(x), labels, drawn.to(labels.device), starts_with_batch=False)
 
@@ -115,27 +112,26 @@ def make_strategy(
     name: str,
     *,
     fetch: Callable[[Tensor], tuple[Tensor, Tensor]],
+    shuffled: Callable[[torch.Generator], Tensor],
     n_rows: int,
     n_candidates: int | None,
     batch_size: int,
     generator: torch.Generator,
-    rates: Tensor | None = None,
 ) -> Strategy:
     """Return the strategy called `name`; n_candidates=None lets it choose how many.
 
-    `rates` `(n,)` is how often an epoch draws each row; None is once each.
+    `shuffled` gives the `n_rows` rows of an epoch in random order, and `fetch` the samples and labels at rows.
     """
     choose(name, STRATEGIES, "candidates")
-    length = epoch_length(n_rows, rates)
-    if n_candidates is not None and not 2 <= n_candidates < length:
+    if n_candidates is not None and not 2 <= n_candidates < n_rows:
         raise UserError(
             "n_candidates must be at least 2 and smaller than the training set, but "
-            f"n_candidates={n_candidates} and it has {length} rows; pass n_candidates={max(2, length - 1)} or "
+            f"n_candidates={n_candidates} and it has {n_rows} rows; pass n_candidates={max(2, n_rows - 1)} or "
             "candidates='in-batch'."
         )
     if name == "sampled":
         # Two at least: of one candidate only, the input itself might be drawn.
-        return SampledStrategy(fetch, n_rows, n_candidates or max(2, min(1024, length - 1)), generator, rates)
+        return SampledStrategy(fetch, shuffled, n_candidates or max(2, min(1024, n_rows - 1)), generator)
     if name == "bank":
         return BankStrategy(n_candidates or BATCHES_IN_BANK * batch_size)
     return InBatchStrategy()

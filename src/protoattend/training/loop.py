@@ -14,10 +14,10 @@ from protoattend.core.attention import confidence_loss, prototype_counts, sparsi
 from protoattend.core.mixup import Mix
 from protoattend.core.model import Output, ProtoAttend, Stored
 from protoattend.core.objectives import TERM_NAMES, objective
+from protoattend.data.weights import choose_rows
 from protoattend.errors import UserError
 from protoattend.training.candidates import Draw, Strategy
 from protoattend.training.history import EpochRecord, History, Measures
-from protoattend.training.sampling import draw_rows, drawing_rates, epoch_batches, epoch_length
 from protoattend.training.schedule import OneCycle, Schedule
 
 Augment = Callable[[Tensor, torch.Generator], Tensor]
@@ -61,14 +61,16 @@ class Labelled:
         weights, shares = (None if part is None else part[rows] for part in (self.weights, self.shares))
         return Labelled(self.samples[rows], self.labels[rows], weights, shares)
 
-    @property
-    def rates(self) -> Tensor | None:
-        """How often an epoch draws each row on average `(n,)`; None is once each."""
-        return drawing_rates(self.weights, self.shares)
+    def shuffled(self, generator: torch.Generator) -> Tensor:
+        """Return the rows of one epoch in random order: all, or of each class a fresh choice of its share."""
+        if self.shares is None:
+            return torch.randperm(len(self), generator=generator)
+        kept = choose_rows(self.labels, self.shares, generator)
+        return kept[torch.randperm(len(kept), generator=generator)]
 
     @property
     def rows_of_an_epoch(self) -> int:
-        return epoch_length(len(self), self.rates)
+        return len(self.shuffled(torch.Generator()))
 
 
 @dataclass(frozen=True)
@@ -91,54 +93,76 @@ class Batch:
     rows: Tensor
     mix: Mix | None
 
-    def targets(self, n_classes: int) -> Tensor:
-        """Return the labels, or what blending makes of them."""
-        return self.y if self.mix is None else self.mix.targets(self.y, n_classes)
+    def targets(self, n_classes: int, weights: Tensor | None = None) -> Tensor:
+        """Return the labels, or what blending and the weights `(B,)` make of them."""
+        if weights is None:
+            return self.y if self.mix is None else self.mix.targets(self.y, n_classes)
+        counted = F.one_hot(self.y, n_classes) * weights[:, None]
+        return counted if self.mix is None else self.mix(counted)
 
 
 # A loss function maps (model, batch, progress) to named terms, already weighted; their sum is minimised.
 LossTerms = Callable[[ProtoAttend, Batch, float], dict[str, Tensor]]
 
 
-def prototype_terms(config: TrainingConfig, strategy: Strategy, class_weight: Tensor | None = None) -> LossTerms:
-    """Return the paper's loss: the objective's cross entropies and the two regularisers."""
+def prototype_terms(
+    config: TrainingConfig,
+    strategy: Strategy,
+    class_weight: Tensor | None = None,
+    row_weights: Tensor | None = None,
+) -> LossTerms:
+    """Return the paper's loss: the objective's cross entropies and the two regularisers.
+
+    `row_weights` `(n,)` is how many times each training row counts, as an input and as a candidate; None is once each.
+    """
     weights = objective(config.objective)
+    relative = _mean_one(row_weights)
 
     def terms(model: ProtoAttend, batch: Batch, progress: float) -> dict[str, Tensor]:
         draw = strategy.draw(batch.rows, batch.y, progress)
         exclude = draw.exclude(batch.rows, batch.mix)
         if batch.mix is not None and bool(exclude.all(1).any()):
-            # Of few different rows, blends may have a part in common with every candidate; pure samples have not.
+            # Among two or three rows a blend has a part in common with every candidate; a pure sample has not.
             batch = replace(batch, mix=None)
             exclude = draw.exclude(batch.rows)
-        output: Output = model(batch.x, draw.source, exclude, batch.mix)
+        counts, input_weights = (None if relative is None else relative[rows] for rows in (draw.rows, batch.rows))
+        output: Output = model(batch.x, draw.source, exclude, batch.mix, counts)
         strategy.remember(output.encoded, batch.rows, batch.y)
-        targets = batch.targets(output.self_logits.shape[1])
+        targets = batch.targets(output.self_logits.shape[1], input_weights)
         losses = {
             TERM_NAMES[alpha]: weight(progress) * F.cross_entropy(output.logits(alpha), targets, class_weight)
             for alpha, weight in weights.items()
         }
-        return losses | _regularisers(config, output, draw, batch.y)
+        return losses | _regularisers(config, output, draw, batch.y, input_weights)
 
     return terms
 
 
-def plain_terms(class_weight: Tensor | None = None) -> LossTerms:
+def plain_terms(class_weight: Tensor | None = None, row_weights: Tensor | None = None) -> LossTerms:
     """Return conventional supervised learning of the same encoder: cross entropy at alpha 0, no attention."""
+    relative = _mean_one(row_weights)
 
     def terms(model: ProtoAttend, batch: Batch, progress: float) -> dict[str, Tensor]:
         logits = model.self_logits(batch.x, batch.mix)
-        return {"self": F.cross_entropy(logits, batch.targets(logits.shape[1]), class_weight)}
+        targets = batch.targets(logits.shape[1], None if relative is None else relative[batch.rows])
+        return {"self": F.cross_entropy(logits, targets, class_weight)}
 
     return terms
 
 
-def _regularisers(config: TrainingConfig, output: Output, draw: Draw, y: Tensor) -> dict[str, Tensor]:
+def _mean_one(weights: Tensor | None) -> Tensor | None:
+    """Return the weights by which training goes: it draws batches of one size, however often all rows are repeated."""
+    return None if weights is None else weights / weights.mean()
+
+
+def _regularisers(
+    config: TrainingConfig, output: Output, draw: Draw, y: Tensor, input_weights: Tensor | None
+) -> dict[str, Tensor]:
     losses = {}
     if config.lambda_sparse:
-        losses["sparse"] = config.lambda_sparse * sparsity_loss(output.weights)
+        losses["sparse"] = config.lambda_sparse * sparsity_loss(output.weights, input_weights)
     if config.lambda_conf:
-        losses["conf"] = config.lambda_conf * confidence_loss(output.weights, draw.labels, y)
+        losses["conf"] = config.lambda_conf * confidence_loss(output.weights, draw.labels, y, input_weights)
     return losses
 
 
@@ -158,7 +182,6 @@ def train(
     optimizer = torch.optim.Adam(
         model.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay, fused=True
     )
-    rates = data.rates
     steps_per_epoch = max(1, data.rows_of_an_epoch // config.batch_size)
     total = steps_per_epoch * config.max_epochs
     every = -(-config.max_epochs // VALIDATIONS)
@@ -170,7 +193,7 @@ def train(
         started = time.perf_counter()
         sums: dict[str, Tensor] = {}
         model.train()
-        for rows in epoch_batches(len(data), config.batch_size, generator, rates):
+        for rows in _batches(data, config.batch_size, generator):
             for group in optimizer.param_groups:
                 group["lr"] = config.learning_rate * config.schedule.factor(step, total)
             x, y = data.samples[rows], data.labels[rows].to(device)
@@ -188,7 +211,7 @@ def train(
             on_step(Step(epoch, step, total, _means(terms, 1), latest))
         look = epoch == config.max_epochs - 1 or epoch % every == every - 1
         if look:
-            refresh_batch_norm(model, data.samples, config.batch_size, rates)
+            refresh_batch_norm(model, data, config.batch_size)
         measures = measure() if measure is not None and look else None
         records.append(EpochRecord(epoch, time.perf_counter() - started, _means(sums, steps_per_epoch), measures))
         if measures is not None:
@@ -202,7 +225,7 @@ def train(
     return History(tuple(records), best_epoch)
 
 
-def refresh_batch_norm(model: ProtoAttend, samples: Tensor, batch_size: int, rates: Tensor | None = None) -> None:
+def refresh_batch_norm(model: ProtoAttend, data: Labelled, batch_size: int) -> None:
     """Estimate batch-norm statistics anew on pure samples: those of training are of blended and occluded ones."""
     norms = [m for m in model.modules() if isinstance(m, torch.nn.modules.batchnorm._BatchNorm)]
     if not norms:
@@ -213,11 +236,10 @@ def refresh_batch_norm(model: ProtoAttend, samples: Tensor, batch_size: int, rat
         norm.reset_running_stats()
         norm.momentum = None  # the plain mean over the batches
         norm.train()
-    if rates is None:
-        some = samples[:: max(1, len(samples) // (BATCHES_FOR_NORM * batch_size))]
+    if data.shares is None:
+        some = data.samples[:: max(1, len(data) // (BATCHES_FOR_NORM * batch_size))]
     else:
-        count = min(len(samples), BATCHES_FOR_NORM * batch_size)
-        some = samples[draw_rows(len(samples), count, torch.Generator().manual_seed(0), rates)]
+        some = data.samples[data.shuffled(torch.Generator().manual_seed(0))[: BATCHES_FOR_NORM * batch_size]]
     with torch.no_grad():
         for x in _chunks(model, some[: max(1, len(some) // batch_size) * batch_size], batch_size):
             model.encoder(x)
@@ -254,7 +276,9 @@ def measure_plain(model: ProtoAttend, validation: Labelled) -> Measures:
 
 def _accuracy(logits: Tensor, data: Labelled) -> float:
     correct = (logits.argmax(1).cpu() == data.labels).float()
-    return float(correct.mean() if data.weights is None else (correct @ data.weights) / data.weights.sum())
+    if data.weights is None:
+        return float(correct.mean())
+    return min(1.0, float(correct @ data.weights / data.weights.sum()))  # the two sums may round differently
 
 
 def _effective_count(data: Labelled) -> int:
@@ -262,6 +286,13 @@ def _effective_count(data: Labelled) -> int:
     if data.weights is None:
         return len(data)
     return round(float(data.weights.sum() ** 2 / data.weights.square().sum()))
+
+
+def _batches(data: Labelled, batch_size: int, generator: torch.Generator) -> Iterator[Tensor]:
+    """Yield the rows of each batch in random order; a last, smaller batch is left to the next epoch's shuffle."""
+    order = data.shuffled(generator)
+    for start in range(0, max(1, len(order) // batch_size) * batch_size, batch_size):
+        yield order[start : start + batch_size]
 
 
 def _chunks(model: ProtoAttend, samples: Tensor, size: int = 512) -> Iterator[Tensor]:

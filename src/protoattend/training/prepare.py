@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -48,6 +48,21 @@ class Prepared:
         labels, shares = self.train.labels, self.train.shares
         kept = self.train if shares is None else self.train.at(choose_rows(labels, shares, generator))
         return kept.at(torch.randperm(len(kept), generator=generator)[:VALIDATION_CANDIDATES])
+
+    def measured(self, class_weight: Tensor | None) -> Labelled | None:
+        """Return the validation rows, each weighing as much as its like do in training.
+
+        All are there, as frequent as they are; but by plain accuracy the epoch kept would be one that says the frequent
+        class of everything (breast cancer made 1 : 20, class_weight="balanced": recall 0 in one of four trainings).
+        """
+        if self.validation is None:
+            return None
+        of_class = None if class_weight is None else class_weight.cpu()[self.validation.labels]
+        return replace(self.validation, weights=_product(self.validation.weights, self.validation.shares, of_class))
+
+    def row_weights(self, device: torch.device) -> Tensor | None:
+        """Return how many times each training row counts `(n,)`; None is once each."""
+        return None if self.train.weights is None else self.train.weights.to(device)
 
 
 @contextmanager
@@ -207,7 +222,7 @@ def class_weights(
     if class_weight is None:
         return None
     if class_weight == "balanced":
-        counts = torch.bincount(train.labels, train.rates, minlength=len(classes)).float()
+        counts = torch.bincount(train.labels, _product(train.weights, train.shares), minlength=len(classes)).float()
         return (float(counts.sum()) / (len(classes) * counts)).to(device)
     if not isinstance(class_weight, Mapping):
         raise UserError(f"class_weight must be None, 'balanced' or {{label: weight}}, but got {class_weight!r}.")
@@ -215,6 +230,12 @@ def class_weights(
     for label, weight in class_weight.items():
         weights[classes.number(label)] = weight
     return weights.to(device)
+
+
+def _product(*factors: Tensor | None) -> Tensor | None:
+    """Return the product of what is there; None where nothing is."""
+    given = [factor.float() for factor in factors if factor is not None]
+    return torch.stack(given).prod(0) if given else None
 
 
 def resolve_device(device: str) -> torch.device:
