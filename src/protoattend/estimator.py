@@ -17,6 +17,7 @@ from protoattend.core.attention import confidence
 from protoattend.core.model import ProtoAttend
 from protoattend.data.inputs import require_rows
 from protoattend.data.tables import TableInputs
+from protoattend.data.weights import warn_of_unusual_weights
 from protoattend.database.search import Decisions
 from protoattend.database.store import CandidateDatabase, encode
 from protoattend.errors import UserError
@@ -54,7 +55,10 @@ class ProtoAttendClassifier(ClassifierMixin, BaseEstimator):
     mixup : how strongly training inputs are blended in pairs, from 0 to 1 (images and tables); it keeps prototypes
         diverse and confidence honest.
     d_att, d_out : widths of queries and keys, and of values.
-    class_weight : None, "balanced" or {label: weight}. augment : "auto" (for images), None or a callable.
+    class_weight : None, "balanced" or {label: weight}, in the loss.
+    undersample : None or {label: share}: how much of a frequent class is kept, in batches (each epoch anew) and in the
+        database (the same rows always).
+    augment : "auto" (for images), None or a callable.
     categorical_features : columns of numbers that are really codes.
     validation_fraction : share of the rows held out to choose the best epoch; they are candidates afterwards.
     n_processes : 1; training on several is not there yet.
@@ -93,6 +97,7 @@ class ProtoAttendClassifier(ClassifierMixin, BaseEstimator):
         d_att: int = 16,
         d_out: int = 64,
         class_weight: Mapping[Any, float] | str | None = None,
+        undersample: Mapping[Any, float] | None = None,
         augment: Any = "auto",
         categorical_features: Any = None,
         validation_fraction: float = 0.1,
@@ -118,6 +123,7 @@ class ProtoAttendClassifier(ClassifierMixin, BaseEstimator):
         self.d_att = d_att
         self.d_out = d_out
         self.class_weight = class_weight
+        self.undersample = undersample
         self.augment = augment
         self.categorical_features = categorical_features
         self.validation_fraction = validation_fraction
@@ -128,8 +134,12 @@ class ProtoAttendClassifier(ClassifierMixin, BaseEstimator):
 
     # -- learning -----------------------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any = None) -> ProtoAttendClassifier:
-        """Train on X and y, then make all of X the database. A torch Dataset of (x, y), or ImageFiles, needs no y."""
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> ProtoAttendClassifier:
+        """Train on X and y, then make all of X the database. A torch Dataset of (x, y), or ImageFiles, needs no y.
+
+        `sample_weight` `(n,)` is how many times each row counts, in batches, in validation and as a candidate: 2 is as
+        good as the row twice, and a row of weight 0 is left out.
+        """
         if self.n_processes != 1:
             raise UserError(f"n_processes must be 1, as training runs in one process, but got {self.n_processes!r}.")
         with ready.seeded(self.random_state) as generator:
@@ -140,9 +150,14 @@ class ProtoAttendClassifier(ClassifierMixin, BaseEstimator):
                 categorical=self.categorical_features,
                 validation_fraction=self.validation_fraction,
                 generator=generator,
+                sample_weight=sample_weight,
+                undersample=self.undersample,
             )
+            if self.normalize == "sparsemax":
+                warn_of_unusual_weights(prepared.weights)
             encoder = ready.make_encoder(self.encoder, prepared)
-            config = ready.make_config(self.get_params(deep=False), len(prepared.train), can_mix=encoder.can_mix)
+            length = prepared.train.rows_of_an_epoch
+            config = ready.make_config(self.get_params(deep=False), length, can_mix=encoder.can_mix)
             model = ready.make_model(
                 encoder,
                 len(prepared.classes),
@@ -153,7 +168,12 @@ class ProtoAttendClassifier(ClassifierMixin, BaseEstimator):
             )
             history = self._train(model, prepared, config, generator)
         database = CandidateDatabase.build(
-            model, prepared.X, prepared.y, inputs=prepared.inputs, classes=prepared.classes
+            model,
+            prepared.X,
+            prepared.y,
+            inputs=prepared.inputs,
+            classes=prepared.classes,
+            weights=prepared.weights,
         )
         self._keep(database, history)
         return self
@@ -172,22 +192,23 @@ class ProtoAttendClassifier(ClassifierMixin, BaseEstimator):
         strategy = make_strategy(
             self.candidates,
             fetch=fetch,
-            n_rows=len(prepared.train),
+            shuffled=prepared.train.shuffled,
+            n_rows=prepared.train.rows_of_an_epoch,
             n_candidates=self.n_candidates,
             batch_size=config.batch_size,
             generator=generator,
         )
-        class_weight = ready.class_weights(self.class_weight, prepared.train.labels, prepared.classes, device)
+        class_weight = ready.class_weights(self.class_weight, prepared.train, prepared.classes, device)
         measure = None
-        if prepared.validation is not None:
+        if (validation := prepared.measured(class_weight)) is not None:
             candidates = prepared.validation_candidates(generator)
-            measure = partial(measure_with_prototypes, model, prepared.validation, candidates)
+            measure = partial(measure_with_prototypes, model, validation, candidates)
         with progress_bar(self.verbose, config.max_epochs, "ProtoAttend") as on_step:
             return train(
                 model,
                 prepared.train,
                 config,
-                loss_terms=prototype_terms(config, strategy, class_weight),
+                loss_terms=prototype_terms(config, strategy, class_weight, prepared.row_weights(device)),
                 measure=measure,
                 generator=generator,
                 augment=augment,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -44,7 +45,8 @@ def save_classifier(classifier: ProtoAttendClassifier, folder: str | os.PathLike
             "schedule": schedule and {"name": type(schedule).__name__, **asdict(schedule)},
             "random_state": params["random_state"] if isinstance(params["random_state"], int) else None,
             "augment": params["augment"] if params["augment"] in ("auto", None) else None,
-            "class_weight": _class_weight(params["class_weight"]),
+            "class_weight": _pairs(params["class_weight"]),
+            "undersample": _pairs(params["undersample"]),
             "categorical_features": _listed(params["categorical_features"]),
         },
         "own_module": own_module,
@@ -74,8 +76,9 @@ def load_classifier(
     params = meta["params"] | {"encoder": encoder if meta["own_module"] else meta["params"]["encoder"]}
     if params["schedule"]:
         params["schedule"] = getattr(schedules, params["schedule"].pop("name"))(**params["schedule"])
-    if params["class_weight"] and params["class_weight"] != "balanced":
-        params["class_weight"] = dict(params["class_weight"])
+    for name in ("class_weight", "undersample"):
+        if isinstance(params.get(name), list):
+            params[name] = dict(params[name])
     classifier = cls(**params)
     inputs = inputs_from_state(meta["inputs"]["kind"], meta["inputs"]["state"])
     classes = Classes(_classes_from_json(meta["classes"]))
@@ -127,9 +130,9 @@ def _classes_from_json(content: dict[str, Any]) -> np.ndarray:
     return values
 
 
-def _class_weight(class_weight: Any) -> Any:
-    """Return it as JSON can hold it: a mapping becomes pairs, as its keys may be numbers."""
-    return class_weight if class_weight is None or isinstance(class_weight, str) else list(class_weight.items())
+def _pairs(by_label: Any) -> Any:
+    """Return what is given for each label as JSON can hold it: a mapping becomes pairs, as its keys may be numbers."""
+    return [_listed(pair) for pair in by_label.items()] if isinstance(by_label, Mapping) else by_label
 
 
 def _listed(names: Any) -> list[Any] | None:

@@ -51,8 +51,8 @@ def write_json(path: Path, content: Any) -> None:
     path.write_text(json.dumps(content, indent=1, ensure_ascii=False), encoding="utf-8")
 
 
-def read_meta(folder: Path, what: str, version: int) -> dict[str, Any]:
-    """Return meta.json of a folder that holds `what` in format `version`."""
+def read_meta(folder: Path, what: str, version: int, *, oldest: int | None = None) -> dict[str, Any]:
+    """Return meta.json of a folder that holds `what` in format `version`, or in one since `oldest`."""
     path = folder / "meta.json"
     if not path.is_file():
         raise BadFile(f"{folder} must be a folder with {what}, but it has no meta.json; check the path.")
@@ -62,7 +62,7 @@ def read_meta(folder: Path, what: str, version: int) -> dict[str, Any]:
         raise BadFile(f"{path} must be JSON, but it cannot be read ({error}); restore it from a copy.") from None
     if not isinstance(meta, dict) or meta.get("what") != what:
         raise BadFile(f"{folder} must hold {what}, but its meta.json describes something else; check the path.")
-    if meta.get("version") != version:
+    if meta.get("version") not in range(oldest or version, version + 1):
         raise BadFile(
             f"{folder} has format version {meta.get('version')}, but this protoattend reads version {version}; "
             "save it anew with the protoattend that wrote it, or install a matching one."

@@ -223,9 +223,9 @@ def test_eager_takes_the_newton_path(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
     threshold = normalize.sparsemax_threshold
 
-    def spy(shifted: Tensor) -> Tensor:
+    def spy(shifted: Tensor, weights: Tensor | None) -> Tensor:
         calls.append(tuple(shifted.shape))
-        return threshold(shifted)
+        return threshold(shifted, weights)
 
     monkeypatch.setattr(normalize, "sparsemax_threshold", spy)
     _forbid(monkeypatch, normalize, "_sparsemax_by_sort")

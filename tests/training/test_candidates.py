@@ -49,6 +49,7 @@ def make(name: str, data: Labelled, *, n_candidates: int | None = None, seed: in
     return make_strategy(
         name,
         fetch=lambda rows: (data.samples[rows], data.labels[rows]),
+        shuffled=data.shuffled,
         n_rows=len(data),
         n_candidates=n_candidates,
         batch_size=BATCH,
@@ -99,9 +100,9 @@ def test_the_loss_passes_the_exclusion_to_the_model(name: str, normalize: str, m
         draws.append(draw(*args))
         return draws[-1]
 
-    def watched_forward(x: Tensor, candidates: Any, exclude: Tensor | None = None, mix: Any = None) -> Any:
+    def watched_forward(x: Tensor, candidates: Any, exclude: Tensor | None, *rest: Any) -> Any:
         calls.append((candidates, exclude))
-        return forward(x, candidates, exclude, mix)
+        return forward(x, candidates, exclude, *rest)
 
     monkeypatch.setattr(strategy, "draw", watched_draw)
     monkeypatch.setattr(model, "forward", watched_forward)
@@ -124,9 +125,9 @@ def test_in_a_whole_training_no_sample_meets_its_own_key(name: str, normalize: s
     own_keys = 0
     forward = model.forward
 
-    def watch(x: Tensor, candidates: Any, exclude: Tensor | None = None, mix: Any = None) -> Any:
+    def watch(x: Tensor, candidates: Any, *rest: Any) -> Any:
         nonlocal own_keys
-        output = forward(x, candidates, exclude, mix)
+        output = forward(x, candidates, *rest)
         with torch.no_grad():
             keys, _ = candidates.resolve(model, output.encoded)
             itself = torch.cdist(model.encode(x).keys, keys) < 1e-6
@@ -181,7 +182,9 @@ def test_sampled_draws_afresh_without_repetition() -> None:
 
 def test_sampled_candidates_carry_gradient() -> None:
     data, model = make_data(), make_model("softmax")
-    strategy = SampledStrategy(lambda rows: (data.samples[rows], data.labels[rows]), N, 6, torch.Generator())
+    strategy = SampledStrategy(
+        lambda rows: (data.samples[rows], data.labels[rows]), data.shuffled, 6, torch.Generator()
+    )
     rows = torch.arange(5)
     draw = strategy.draw(rows, data.labels[rows], 0.0)
     output = model(data.samples[rows], draw.source, draw.exclude(rows))

@@ -31,6 +31,7 @@ class PlainClassifier(ClassifierMixin, BaseEstimator):
         schedule: Any = None,
         d_out: int = 64,
         class_weight: Any = None,
+        undersample: Any = None,
         augment: Any = "auto",
         categorical_features: Any = None,
         validation_fraction: float = 0.1,
@@ -47,6 +48,7 @@ class PlainClassifier(ClassifierMixin, BaseEstimator):
         self.schedule = schedule
         self.d_out = d_out
         self.class_weight = class_weight
+        self.undersample = undersample
         self.augment = augment
         self.categorical_features = categorical_features
         self.validation_fraction = validation_fraction
@@ -54,7 +56,8 @@ class PlainClassifier(ClassifierMixin, BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any = None) -> PlainClassifier:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> PlainClassifier:
+        """Train on X and y; weights count as in ProtoAttendClassifier."""
         with ready.seeded(self.random_state) as generator:
             prepared = ready.prepare(
                 X,
@@ -63,6 +66,8 @@ class PlainClassifier(ClassifierMixin, BaseEstimator):
                 categorical=self.categorical_features,
                 validation_fraction=self.validation_fraction,
                 generator=generator,
+                sample_weight=sample_weight,
+                undersample=self.undersample,
             )
             unused = {
                 "objective": "self",
@@ -73,7 +78,7 @@ class PlainClassifier(ClassifierMixin, BaseEstimator):
             }
             encoder = ready.make_encoder(self.encoder, prepared)
             params = self.get_params(deep=False) | unused
-            config = ready.make_config(params, len(prepared.train), can_mix=encoder.can_mix)
+            config = ready.make_config(params, prepared.train.rows_of_an_epoch, can_mix=encoder.can_mix)
             model = ready.make_model(
                 encoder,
                 len(prepared.classes),
@@ -83,15 +88,14 @@ class PlainClassifier(ClassifierMixin, BaseEstimator):
                 device=self.device,
             )
             device = next(model.parameters()).device
-            validation = prepared.validation
+            class_weight = ready.class_weights(self.class_weight, prepared.train, prepared.classes, device)
+            validation = prepared.measured(class_weight)
             with progress_bar(self.verbose, config.max_epochs, "plain encoder") as on_step:
                 self.history_ = train(
                     model,
                     prepared.train,
                     config,
-                    loss_terms=plain_terms(
-                        ready.class_weights(self.class_weight, prepared.train.labels, prepared.classes, device)
-                    ),
+                    loss_terms=plain_terms(class_weight, prepared.row_weights(device)),
                     measure=None if validation is None else partial(measure_plain, model, validation),
                     generator=generator,
                     augment=ready.make_augment(self.augment, prepared.inputs),

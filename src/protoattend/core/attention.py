@@ -18,9 +18,19 @@ def attention_scores(queries: Tensor, keys: Tensor) -> Tensor:
     return (queries / math.sqrt(queries.shape[-1])) @ keys.T
 
 
-def relational_attention(queries: Tensor, keys: Tensor, *, normalize: str, exclude: Tensor | None = None) -> Tensor:
-    """Return the weights p `(B, D)` of eq. 1; entries where `exclude` is true are 0."""
-    return normalizer(normalize)(attention_scores(queries, keys), exclude=exclude)
+def relational_attention(
+    queries: Tensor,
+    keys: Tensor,
+    *,
+    normalize: str,
+    exclude: Tensor | None = None,
+    candidate_weights: Tensor | None = None,
+) -> Tensor:
+    """Return the weights p `(B, D)` of eq. 1; entries where `exclude` is true are 0.
+
+    `candidate_weights` `(D,)` is how many times each candidate counts; None is once each.
+    """
+    return normalizer(normalize)(attention_scores(queries, keys), exclude=exclude, weights=candidate_weights)
 
 
 def class_mass(weights: Tensor, candidate_labels: Tensor, n_classes: int) -> Tensor:
@@ -34,15 +44,24 @@ def confidence(mass: Tensor, prediction: Tensor) -> Tensor:
     return mass.gather(1, prediction[:, None]).squeeze(1).clamp(max=1.0)  # a sum of weights may round above one
 
 
-def sparsity_loss(weights: Tensor) -> Tensor:
-    """Return L_sparse = -1/B sum_ij p_ij log(p_ij + eps): the entropy, smallest for a single prototype."""
-    return -(weights * torch.log(weights + EPSILON)).sum(-1).mean()
+def sparsity_loss(weights: Tensor, input_weights: Tensor | None = None) -> Tensor:
+    """Return L_sparse = -1/B sum_ij p_ij log(p_ij + eps): the entropy, smallest for a single prototype.
+
+    `input_weights` `(B,)`, of mean one, is how many times each input counts; None is once each.
+    """
+    return -_mean((weights * torch.log(weights + EPSILON)).sum(-1), input_weights)
 
 
-def confidence_loss(weights: Tensor, candidate_labels: Tensor, y: Tensor) -> Tensor:
+def confidence_loss(
+    weights: Tensor, candidate_labels: Tensor, y: Tensor, input_weights: Tensor | None = None
+) -> Tensor:
     """Return L_conf = -1/B sum_ij p_ij 1[y_j = y_i]: smallest when every prototype has the label of its input."""
     agree = candidate_labels[None, :] == y[:, None]
-    return -torch.where(agree, weights, 0.0).sum(-1).mean()
+    return -_mean(torch.where(agree, weights, 0.0).sum(-1), input_weights)
+
+
+def _mean(of_inputs: Tensor, input_weights: Tensor | None) -> Tensor:
+    return of_inputs.mean() if input_weights is None else (of_inputs * input_weights).mean()
 
 
 def prototype_counts(weights: Tensor, share: float) -> Tensor:

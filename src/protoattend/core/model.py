@@ -135,12 +135,22 @@ class ProtoAttend(nn.Module):
         return features.flatten(1)
 
     def forward(
-        self, x: Tensor, candidates: Candidates, exclude: Tensor | None = None, mix: Mix | None = None
+        self,
+        x: Tensor,
+        candidates: Candidates,
+        exclude: Tensor | None = None,
+        mix: Mix | None = None,
+        candidate_weights: Tensor | None = None,
     ) -> Output:
-        """Relate inputs `(B, ...)` to candidates; `exclude` `(B, D)` is true where a candidate may not be used."""
+        """Relate inputs `(B, ...)` to candidates; `exclude` `(B, D)` is true where a candidate may not be used.
+
+        `candidate_weights` `(D,)` is how many times each candidate counts; None is once each.
+        """
         encoded = self.encode(x, mix)
         keys, values = candidates.resolve(self, encoded)
-        weights = relational_attention(encoded.queries, keys, normalize=self.normalize, exclude=exclude)
+        weights = relational_attention(
+            encoded.queries, keys, normalize=self.normalize, exclude=exclude, candidate_weights=candidate_weights
+        )
         mixture = weights @ values
         return Output(
             encoded=encoded,

@@ -11,30 +11,46 @@ from torch import Tensor
 from protoattend.errors import UserError, choose
 
 
-def softmax(scores: Tensor, dim: int = -1, *, exclude: Tensor | None = None) -> Tensor:
+def softmax(scores: Tensor, dim: int = -1, *, exclude: Tensor | None = None, weights: Tensor | None = None) -> Tensor:
     """Return softmax weights along `dim`; candidates where `exclude` is true get weight 0.
+
+    `weights` `(D,)`, at least 0, is how many times each candidate counts: p_j is proportional to w_j exp(z_j).
 
     >>> softmax(torch.tensor([[0.0, 0.0]]))
     tensor([[0.5000, 0.5000]])
+    >>> softmax(torch.tensor([[0.0, 0.0]]), weights=torch.tensor([3.0, 1.0]))
+    tensor([[0.7500, 0.2500]])
     """
     masked = _masked(scores, exclude, dim)
+    if weights is not None:
+        masked = masked.movedim(dim, -1).add(weights.to(masked.dtype).log()).movedim(-1, dim)
     require_a_finite_maximum(masked.amax(dim))
     return torch.softmax(masked, dim).to(scores.dtype)
 
 
-def sparsemax(scores: Tensor, dim: int = -1, *, exclude: Tensor | None = None) -> Tensor:
+def sparsemax(scores: Tensor, dim: int = -1, *, exclude: Tensor | None = None, weights: Tensor | None = None) -> Tensor:
     """Return the Euclidean projection of the scores onto the simplex: p_j = max(z_j - tau, 0), sum p = 1.
 
     Few weights are non-zero: a candidate whose score is 1 or more below the largest never gets any.
     Candidates where `exclude` is true, or whose score is -inf, get weight 0. Half precision is computed in float32.
+    `weights` `(D,)`, at least 0, is how many times each candidate counts: p_j = w_j max(z_j - tau, 0), sum p = 1.
 
     >>> sparsemax(torch.tensor([[1.0, 0.8, -1.0]]))
     tensor([[0.6000, 0.4000, 0.0000]])
+    >>> sparsemax(torch.tensor([[1.0, 0.8, -1.0]]), weights=torch.tensor([2.0, 1.0, 1.0]))
+    tensor([[0.8000, 0.2000, 0.0000]])
     """
     masked = _masked(scores, exclude, dim).movedim(dim, -1)
-    # compile and export need a fixed graph: no data-dependent loop
-    weights = _sparsemax_by_sort(masked) if torch.compiler.is_compiling() else _SparsemaxByNewton.apply(masked)
-    return weights.movedim(-1, dim).to(scores.dtype)
+    if weights is not None:
+        weights = weights.to(masked.dtype)
+        masked = masked.masked_fill(weights == 0, -torch.inf)
+    if not torch.compiler.is_compiling():
+        projected = _SparsemaxByNewton.apply(masked, weights)
+    elif weights is None:  # compile and export need a fixed graph: no data-dependent loop
+        projected = _sparsemax_by_sort(masked)
+    else:
+        projected = _weighted_sparsemax_by_sort(masked, weights)
+    return projected.movedim(-1, dim).to(scores.dtype)
 
 
 NORMALIZERS: dict[str, Callable[..., Tensor]] = {"softmax": softmax, "sparsemax": sparsemax}
@@ -45,23 +61,34 @@ def normalizer(name: str) -> Callable[..., Tensor]:
     return NORMALIZERS[choose(name, NORMALIZERS, "normalize")]
 
 
-def sparsemax_threshold(shifted: Tensor) -> Tensor:
-    """Return tau `(..., 1)` for scores whose largest is 0 along the last dimension.
+def sparsemax_threshold(shifted: Tensor, weights: Tensor | None = None) -> Tensor:
+    """Return tau `(..., 1)` for scores whose largest is 0 along the last dimension, of weights `(D,)` above 0.
 
-    tau solves sum_j max(z_j - tau, 0) = 1. The left side is convex and falls with tau, so Newton's method started
-    at -1 (where it is at least 1) climbs to the root without overshooting and stops when the support stops shrinking.
+    tau solves sum_j w_j max(z_j - tau, 0) = 1. The left side is convex and falls with tau, so Newton's method started
+    at -1 / w of the largest score (where it is at least 1) climbs to the root without overshooting and stops when the
+    support stops shrinking.
     """
-    tau = shifted.new_full((*shifted.shape[:-1], 1), -1.0)
+    if weights is None:
+        tau = shifted.new_full((*shifted.shape[:-1], 1), -1.0)
+    else:
+        tau = -1.0 / weights[shifted.argmax(-1, keepdim=True)]
     before = torch.full_like(tau, torch.inf)
     while True:
         inside = shifted > tau
-        count = inside.sum(-1, keepdim=True, dtype=shifted.dtype)
+        count = _total(inside, weights, shifted.dtype)
         if bool((count >= before).all()):
             return tau
         # torch.where, not a product: -inf * 0 would be NaN.
-        total = torch.where(inside, shifted, 0.0).sum(-1, keepdim=True)
+        total = _total(torch.where(inside, shifted, 0.0), weights, shifted.dtype)
         tau = torch.maximum(tau, (total - 1.0) / count)
         before = count
+
+
+def _total(values: Tensor, weights: Tensor | None, dtype: torch.dtype) -> Tensor:
+    """Return the sum of w_j values_j over the last dimension, which is kept; without weights all count once."""
+    if weights is None:
+        return values.sum(-1, keepdim=True, dtype=dtype)
+    return values.to(dtype) @ weights[:, None]
 
 
 def _masked(scores: Tensor, exclude: Tensor | None, dim: int) -> Tensor:
@@ -90,24 +117,30 @@ def require_a_finite_maximum(largest: Tensor) -> None:
 
 
 class _SparsemaxByNewton(torch.autograd.Function):
-    """Sparsemax over the last dimension; its Jacobian is diag(s) - s s^T / |s| for the support s."""
+    """Sparsemax over the last dimension; its Jacobian is diag(s) - s s^T / |s| for the support s.
+
+    Where candidate j counts w_j times, the gradient is w_j (g_j - sum_S w g / sum_S w) on the support S, and 0 off it.
+    """
 
     @staticmethod
-    def forward(ctx: Any, scores: Tensor) -> Tensor:
+    def forward(ctx: Any, scores: Tensor, weights: Tensor | None) -> Tensor:
         largest = scores.amax(-1, keepdim=True)
         require_a_finite_maximum(largest)
         shifted = scores - largest
-        weights = (shifted - sparsemax_threshold(shifted)).clamp_(min=0)
-        ctx.save_for_backward(weights)
-        return weights
+        projected = (shifted - sparsemax_threshold(shifted, weights)).clamp_(min=0)
+        if weights is not None:
+            projected *= weights
+        ctx.save_for_backward(projected, weights)
+        return projected
 
     @staticmethod
-    def backward(ctx: Any, *grad_outputs: Tensor) -> Tensor:
-        (weights,) = ctx.saved_tensors
-        support = weights > 0
+    def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor, None]:
+        projected, weights = ctx.saved_tensors
+        support = projected > 0
         on_support = torch.where(support, grad_outputs[0], 0.0)
-        mean = on_support.sum(-1, keepdim=True) / support.sum(-1, keepdim=True)
-        return torch.where(support, on_support - mean, 0.0)
+        mean = _total(on_support, weights, projected.dtype) / _total(support, weights, projected.dtype)
+        gradient = torch.where(support, on_support - mean, 0.0)
+        return gradient if weights is None else gradient * weights, None
 
 
 def _sparsemax_by_sort(scores: Tensor) -> Tensor:
@@ -119,3 +152,15 @@ def _sparsemax_by_sort(scores: Tensor) -> Tensor:
     size = (rank * ordered > above).sum(-1, keepdim=True)
     tau = above.gather(-1, size - 1) / size.to(scores.dtype)
     return torch.where(shifted > tau, shifted - tau, 0.0)
+
+
+def _weighted_sparsemax_by_sort(scores: Tensor, weights: Tensor) -> Tensor:
+    """The same where candidate j counts w_j times, and its score is -inf if that is 0.
+
+    Over the k largest scores alone tau would be (sum w z - 1) / sum w; the true one is the largest of these over k.
+    """
+    shifted = scores - scores.amax(-1, keepdim=True).detach()
+    ordered, places = shifted.sort(dim=-1, descending=True)
+    heaviness = weights.where(weights > 0, 1.0).expand_as(shifted).gather(-1, places)  # 0 * -inf would be NaN
+    tau = (((heaviness * ordered).cumsum(-1) - 1.0) / heaviness.cumsum(-1)).max(-1, keepdim=True).values
+    return torch.where(shifted > tau, weights * (shifted - tau), 0.0)

@@ -158,14 +158,32 @@ def kind_of(X: Any) -> str:
     return "table"  # whose own checks say what is wrong with anything else
 
 
+def count_rows(X: Any) -> int:
+    """Return how many rows X has, whatever its kind."""
+    shape = getattr(X, "shape", None)
+    if shape is None:
+        shape = (len(X),) if hasattr(X, "__len__") else np.asarray(X).shape
+    return int(shape[0]) if shape else 1
+
+
 def require_rows(X: Any) -> None:
     """Raise unless X has at least one row."""
-    shape = getattr(X, "shape", None)
-    count = shape[0] if shape else len(X) if hasattr(X, "__len__") else 1
-    if count == 0:
+    if count_rows(X) == 0:
+        shape = getattr(X, "shape", None) or (0,)
         raise UserError(
-            f"X needs at least one row, but got 0 sample(s) (shape={shape or (0,)}) while a minimum of 1 is required."
+            f"X needs at least one row, but got 0 sample(s) (shape={shape}) while a minimum of 1 is required."
         )
+
+
+def take_rows(X: Any, rows: np.ndarray) -> Any:
+    """Return the rows of X, or of its labels, at ascending positions; X itself, uncopied, where that is all of them."""
+    if len(rows) == count_rows(X):
+        return X
+    if isinstance(X, (list, tuple)):
+        return [X[row] for row in rows]
+    if hasattr(X, "iloc"):
+        return X.iloc[rows]
+    return X[rows] if hasattr(X, "shape") else np.asarray(X)[rows]
 
 
 def _channels_first(array: np.ndarray) -> np.ndarray:

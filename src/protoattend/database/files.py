@@ -1,4 +1,7 @@
-"""The database as a folder: meta.json and one .npy a column (texts as JSON), each with its checksum."""
+"""The database as a folder: meta.json and one .npy a column (texts as JSON), each with its checksum.
+
+Version 2 has the column "weights"; in version 1 every row counts once.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,8 @@ import numpy as np
 from protoattend.errors import BadFile
 from protoattend.folders import atomic_folder, read_meta, write_json
 
-WHAT, VERSION = "protoattend candidate database", 1
-COLUMNS = ("ids", "labels", "queries", "keys", "values", "edited", "source")
+WHAT, VERSION = "protoattend candidate database", 2
+COLUMNS = ("ids", "labels", "queries", "keys", "values", "edited", "weights", "source")
 
 
 def write(folder: Path, arrays: dict[str, np.ndarray], meta: dict[str, Any]) -> None:
@@ -33,7 +36,7 @@ def write(folder: Path, arrays: dict[str, np.ndarray], meta: dict[str, Any]) -> 
 
 def read(folder: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Return meta and columns of a saved database, checked."""
-    meta = read_meta(folder, WHAT, VERSION)
+    meta = read_meta(folder, WHAT, VERSION, oldest=1)
     arrays: dict[str, np.ndarray] = {}
     for file_name, checksum in meta["sha256"].items():
         path = folder / file_name
@@ -44,6 +47,8 @@ def read(folder: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
                 f"{path} does not match its checksum in meta.json: it is truncated or was changed; restore it."
             )
         arrays[path.stem] = _read_column(path)
+    if meta["version"] == 1:
+        arrays["weights"] = np.ones(meta["count"], dtype=np.float32)
     if set(arrays) != set(COLUMNS) or {len(array) for array in arrays.values()} != {meta["count"]}:
         raise BadFile(f"{folder} must hold {meta['count']} rows in each of {COLUMNS}, but it does not; restore it.")
     return meta, arrays

@@ -1,7 +1,8 @@
 """Exact attention over a database of any size, chunk by chunk: the matrix of all scores is never held.
 
 Softmax keeps a running maximum and running sums. Sparsemax keeps the few candidates that can be in the support at all
-(nothing 1 or more below the largest score can) and solves for the threshold on those.
+(nothing 1 or more below the largest score can) and solves for the threshold on those. A candidate of weight w counts as
+w copies of itself would.
 """
 
 from __future__ import annotations
@@ -25,11 +26,15 @@ HELD = 1 << 22  # scores held at once when many candidates share the weight
 
 @dataclass(frozen=True)
 class Searchable:
-    """What attention needs of each candidate: keys `(D, d_att)`, class scores `(D, C)` and labels `(D,)`."""
+    """What attention needs of each candidate: keys `(D, d_att)`, class scores `(D, C)` and labels `(D,)`.
+
+    `weights` `(D,)`, above 0, is how many times each candidate counts; None is once each.
+    """
 
     keys: Tensor
     class_scores: Tensor
     labels: Tensor
+    weights: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -60,7 +65,7 @@ def decide(
         if normalize == "softmax":
             parts.append(_decide_softmax(some, candidates, theirs, chunk))
         else:
-            parts += [_decide_sparse(kept, candidates) for kept in _supports(some, candidates.keys, theirs, chunk)]
+            parts += [_decide_sparse(kept, candidates) for kept in _supports(some, candidates, theirs, chunk)]
     return Decisions(
         torch.cat([part.logits for part in parts]),
         torch.cat([part.class_mass for part in parts]),
@@ -76,12 +81,13 @@ def prototypes(
     found: list[Prototypes] = []
     if normalize == "sparsemax":
         for some, theirs in _query_blocks(queries, own):
-            for kept in _supports(some, candidates.keys, theirs, chunk):
+            for kept in _supports(some, candidates, theirs, chunk):
                 found += kept.split()
         return found
     size = max(1, HELD // len(candidates.keys))
     for some, theirs in _query_blocks(queries, own, size):
-        weights = softmax(_without_own(attention_scores(some, candidates.keys), theirs, 0))
+        scores = _without_own(attention_scores(some, candidates.keys), theirs, 0)
+        weights = softmax(scores, weights=candidates.weights)
         ordered = weights.sort(dim=1, descending=True)
         found += [Prototypes(p[w > 0], w[w > 0]) for w, p in zip(ordered.values, ordered.indices, strict=True)]
     return found
@@ -134,7 +140,12 @@ def _decide_softmax(queries: Tensor, candidates: Searchable, own: Tensor | None,
         masses = scores.sub_(reference).exp_()
         labels = F.one_hot(candidates.labels[here], n_classes).to(masses.dtype)
         columns = torch.cat([candidates.class_scores[here], labels], dim=1)
-        total = total * shrink + masses.sum(1, keepdim=True)
+        if candidates.weights is None:
+            mass = masses.sum(1, keepdim=True)
+        else:  # weighing the columns costs D products, weighing the masses B x D
+            counts = candidates.weights[here, None].to(masses.dtype)
+            mass, columns = masses @ counts, counts * columns
+        total = total * shrink + mass
         sums = sums * shrink + masses @ columns
         largest = highest
     require_a_finite_maximum(largest)
@@ -155,59 +166,78 @@ def _decide_sparse(support: _Supports, candidates: Searchable) -> Decisions:
     return Decisions(logits, mass, support.largest)
 
 
-def _supports(queries: Tensor, keys: Tensor, own: Tensor | None, chunk: int) -> Iterator[_Supports]:
+def _supports(queries: Tensor, candidates: Searchable, own: Tensor | None, chunk: int) -> Iterator[_Supports]:
     """Yield the sparsemax supports of the queries in order, in as many pieces as memory asks for."""
-    contenders = _contenders(queries, keys, own, chunk)
+    contenders = _contenders(queries, candidates, own, chunk)
     if contenders is None:  # flat scores: nearly all candidates contend, so take fewer queries at a time
         half = len(queries) // 2
         for part in (slice(0, half), slice(half, None)):
-            yield from _supports(queries[part], keys, None if own is None else own[part], chunk)
+            yield from _supports(queries[part], candidates, None if own is None else own[part], chunk)
         return
-    rows, positions, scores, largest = contenders
+    rows, positions, scores, largest, reach = contenders
     shifted = (scores - largest[rows]).double()
-    tau = _threshold(shifted, rows, len(queries))
+    counts = None if candidates.weights is None else candidates.weights[positions].double()
+    tau = _threshold(shifted, rows, -reach.double(), counts)
     weights = shifted - tau[rows]
+    if counts is not None:
+        weights *= counts
     inside = weights > 0
     yield _Supports(len(queries), rows[inside], positions[inside], weights[inside].to(queries.dtype), largest)
 
 
 def _contenders(
-    queries: Tensor, keys: Tensor, own: Tensor | None, chunk: int
-) -> tuple[Tensor, Tensor, Tensor, Tensor] | None:
-    """Return rows, positions and scores within 1 of each row's largest, and that; None if too many for memory."""
+    queries: Tensor, candidates: Searchable, own: Tensor | None, chunk: int
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor] | None:
+    """Return rows, positions and scores within `reach` of each row's largest, that, and reach; None if too many.
+
+    A candidate of weight w gets at most all of the decision, w (z - tau) <= 1, so tau is at least z - 1 / w. With the
+    largest score for z, nothing 1 / w or more below it gets any.
+    """
+    keys, counts = candidates.keys, candidates.weights
     scaled = queries / math.sqrt(queries.shape[1])
     largest = queries.new_full((len(queries),), -torch.inf)
+    reach = torch.ones_like(largest)
     kept: list[tuple[Tensor, Tensor, Tensor]] = []
     held = 0
     for start in range(0, len(keys), chunk):
         scores = _without_own(scaled @ keys[start : start + chunk].T, own, start)
-        largest = torch.maximum(largest, scores.amax(1))
-        rows, columns = (scores - largest[:, None] > -1).nonzero(as_tuple=True)
+        highest = scores.amax(1)
+        if counts is not None:
+            better = (highest > largest).nonzero().squeeze(1)
+            reach[better] = 1 / counts[start + scores[better].argmax(1)].to(reach.dtype)
+        largest = torch.maximum(largest, highest)
+        rows, columns = (scores - largest[:, None] > -reach[:, None]).nonzero(as_tuple=True)
         kept.append((rows, columns + start, scores[rows, columns]))
         held += len(rows)
         if held > HELD:
-            kept = [_still_contending(kept, largest)]
+            kept = [_still_contending(kept, largest, reach)]
             held = len(kept[0][0])
             if held > HELD and len(queries) > 1:
                 return None
     require_a_finite_maximum(largest)
-    rows, positions, scores = _still_contending(kept, largest)
+    rows, positions, scores = _still_contending(kept, largest, reach)
     order = rows.argsort(stable=True)
-    return rows[order], positions[order], scores[order], largest
+    return rows[order], positions[order], scores[order], largest, reach
 
 
-def _still_contending(kept: list[tuple[Tensor, Tensor, Tensor]], largest: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _still_contending(
+    kept: list[tuple[Tensor, Tensor, Tensor]], largest: Tensor, reach: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
     rows, positions, scores = (torch.cat(column) for column in zip(*kept, strict=True))
-    inside = scores - largest[rows] > -1
+    inside = scores - largest[rows] > -reach[rows]
     return rows[inside], positions[inside], scores[inside]
 
 
-def _threshold(shifted: Tensor, rows: Tensor, n_rows: int) -> Tensor:
-    """Return tau of each row for ragged scores whose largest is 0: Newton's method as in `sparsemax_threshold`."""
-    tau = shifted.new_full((n_rows,), -1.0)
+def _threshold(shifted: Tensor, rows: Tensor, tau: Tensor, counts: Tensor | None) -> Tensor:
+    """Return tau of each row for ragged scores whose largest is 0: Newton's method as in `sparsemax_threshold`.
+
+    It climbs from a `tau` at or below the root; `counts` is how many times each score counts.
+    """
     before = torch.full_like(tau, torch.inf)
     while True:
         inside = (shifted > tau[rows]).to(shifted.dtype)
+        if counts is not None:
+            inside *= counts
         count = torch.zeros_like(tau).index_add_(0, rows, inside)
         if bool((count >= before).all()):
             return tau

@@ -14,14 +14,15 @@ import torch
 from torch import Tensor
 
 from protoattend.core.model import Encoded, ProtoAttend
-from protoattend.data.inputs import Inputs, require_rows
+from protoattend.data.inputs import Inputs, count_rows, require_rows, take_rows
 from protoattend.data.labels import Classes
 from protoattend.data.samples import Samples, chunks
+from protoattend.data.weights import check_weights
 from protoattend.database import files
 from protoattend.database.search import Decisions, Prototypes, Searchable, decide, prototypes
 from protoattend.errors import StaleDatabase, UserError
 
-TENSORS = ("labels", "queries", "keys", "values", "edited")
+TENSORS = ("labels", "queries", "keys", "values", "edited", "weights")
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class Rows:
     """The rows of a database as arrays of one length; an edit makes a new one.
 
     `ids` are stable and ascending: the row of the training X, then numbers of their own for added rows.
-    `edited` marks rows whose label was given by a person after training.
+    `edited` marks rows whose label was given by a person after training; `weights` is how many times a row counts.
     """
 
     ids: np.ndarray
@@ -39,6 +40,7 @@ class Rows:
     values: Tensor
     source: np.ndarray
     edited: Tensor
+    weights: Tensor
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -53,6 +55,7 @@ class Rows:
             self.values[chosen],
             self.source[keep],
             self.edited[chosen],
+            self.weights[chosen],
         )
 
     def followed_by(self, other: Rows) -> Rows:
@@ -64,6 +67,7 @@ class Rows:
             torch.cat([self.values, other.values]),
             np.concatenate([self.source, other.source]),
             torch.cat([self.edited, other.edited]),
+            torch.cat([self.weights, other.weights]),
         )
 
 
@@ -92,21 +96,30 @@ class CandidateDatabase:
         *,
         inputs: Inputs,
         classes: Classes,
+        weights: Any = None,
         on_batch: Callable[[int], None] = lambda done: None,
     ) -> CandidateDatabase:
-        """Encode samples with their labels into a database; `on_batch` hears how many are done."""
-        source, labels = inputs.source(X), classes.encode(y)
+        """Encode samples with their labels into a database; `on_batch` hears how many are done.
+
+        A row counts as many times as its weight says, and one of weight 0 is left out; None is once each.
+        """
+        counts = check_weights(weights, count_rows(X))
+        ids = np.flatnonzero(counts)
+        source = inputs.source(take_rows(X, ids))
         encoded = encode(model, inputs.tensor(source), on_batch)
         rows = Rows(
-            np.arange(len(source)),
-            labels,
+            ids,
+            classes.encode(take_rows(y, ids)),
             encoded.queries,
             encoded.keys,
             encoded.values,
             source,
-            edited=torch.zeros(len(source), dtype=torch.bool),
+            edited=torch.zeros(len(ids), dtype=torch.bool),
+            weights=torch.from_numpy(counts[ids]),
         )
-        return cls(model, inputs, classes, rows)
+        database = cls(model, inputs, classes, rows)
+        database._next_id = len(counts)  # the last rows may be left out, and yet their numbers are taken
+        return database
 
     @classmethod
     def open(
@@ -151,6 +164,11 @@ class CandidateDatabase:
         """The label of every row, in the order of `indices`."""
         return self.classes.decode(self._rows.labels)
 
+    @property
+    def weights(self) -> np.ndarray:
+        """How many times every row counts, in the order of `indices`."""
+        return self._rows.weights.numpy().copy()
+
     def exhibit(self, index: int) -> Any:
         """Return the sample at `index` in the form a person is shown."""
         return self.inputs.exhibit(self._rows.source[self._positions([index])[0]])
@@ -167,7 +185,8 @@ class CandidateDatabase:
         encoded = encode(self.model, self.inputs.tensor(source))
         ids = np.arange(self._next_id, self._next_id + len(source))
         edited = torch.ones(len(source), dtype=torch.bool)
-        new = Rows(ids, labels, encoded.queries, encoded.keys, encoded.values, source, edited)
+        weights = torch.ones(len(source))
+        new = Rows(ids, labels, encoded.queries, encoded.keys, encoded.values, source, edited, weights)
         self._replace(self._rows.followed_by(new))
         self._next_id += len(source)
         return ids
@@ -247,7 +266,9 @@ class CandidateDatabase:
 
     def _make_searchable(self, rows: Rows) -> Searchable:
         class_scores = rows.values @ self.model.decision.weight.detach().cpu().T
-        return Searchable(rows.keys, _heeding_edits(class_scores, rows.labels, rows.edited), rows.labels)
+        class_scores = _heeding_edits(class_scores, rows.labels, rows.edited)
+        weights = None if bool((rows.weights == 1).all()) else rows.weights  # unweighted search is the faster one
+        return Searchable(rows.keys, class_scores, rows.labels, weights)
 
     def _require_current_model(self) -> None:
         if fingerprint(self.model) != self.fingerprint:

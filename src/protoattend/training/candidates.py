@@ -59,22 +59,22 @@ class InBatchStrategy:
 
 
 class SampledStrategy:
-    """D candidates drawn afresh from the training set at each step, without replacement."""
+    """D candidates drawn afresh from the training set at each step, without replacement; `shuffled` draws its rows."""
 
     def __init__(
         self,
         fetch: Callable[[Tensor], tuple[Tensor, Tensor]],
-        n_rows: int,
+        shuffled: Callable[[torch.Generator], Tensor],
         n_candidates: int,
         generator: torch.Generator,
     ) -> None:
         self.fetch = fetch
-        self.n_rows = n_rows
+        self.shuffled = shuffled
         self.n_candidates = n_candidates
         self.generator = generator
 
     def draw(self, rows: Tensor, y: Tensor, progress: float) -> Draw:
-        drawn = torch.randperm(self.n_rows, generator=self.generator)[: self.n_candidates]
+        drawn = self.shuffled(self.generator)[: self.n_candidates]
         x, labels = self.fetch(drawn)
         return Draw(Fresh(x), labels, drawn.to(labels.device), starts_with_batch=False)
 
@@ -112,12 +112,16 @@ def make_strategy(
     name: str,
     *,
     fetch: Callable[[Tensor], tuple[Tensor, Tensor]],
+    shuffled: Callable[[torch.Generator], Tensor],
     n_rows: int,
     n_candidates: int | None,
     batch_size: int,
     generator: torch.Generator,
 ) -> Strategy:
-    """Return the strategy called `name`; n_candidates=None lets it choose how many."""
+    """Return the strategy called `name`; n_candidates=None lets it choose how many.
+
+    `shuffled` gives the `n_rows` rows of an epoch in random order, and `fetch` the samples and labels at rows.
+    """
     choose(name, STRATEGIES, "candidates")
     if n_candidates is not None and not 2 <= n_candidates < n_rows:
         raise UserError(
@@ -127,7 +131,7 @@ def make_strategy(
         )
     if name == "sampled":
         # Two at least: of one candidate only, the input itself might be drawn.
-        return SampledStrategy(fetch, n_rows, n_candidates or max(2, min(1024, n_rows - 1)), generator)
+        return SampledStrategy(fetch, shuffled, n_candidates or max(2, min(1024, n_rows - 1)), generator)
     if name == "bank":
         return BankStrategy(n_candidates or BATCHES_IN_BANK * batch_size)
     return InBatchStrategy()

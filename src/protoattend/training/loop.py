@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import torch
@@ -16,6 +16,7 @@ from protoattend.core.mixup import Mix
 from protoattend.core.model import Output, ProtoAttend, Stored
 from protoattend.core.objectives import SELF, TERM_NAMES, objective
 from protoattend.data.samples import Samples, batches, chunks, subset
+from protoattend.data.weights import choose_rows
 from protoattend.errors import UserError
 from protoattend.training.candidates import Draw, Strategy
 from protoattend.training.history import EpochRecord, History, Measures
@@ -46,16 +47,33 @@ class TrainingConfig:
 
 @dataclass(frozen=True)
 class Labelled:
-    """Samples `(n, ...)`, in memory or on disk, with their labels `(n,)` as class numbers."""
+    """Samples `(n, ...)`, in memory or on disk, with their labels `(n,)` as class numbers.
+
+    `weights` `(n,)` is how many times each row counts, `shares` `(n,)` how much of its class is kept; None is 1 each.
+    """
 
     samples: Samples
     labels: Tensor
+    weights: Tensor | None = None
+    shares: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.labels)
 
     def at(self, rows: Tensor) -> Labelled:
-        return Labelled(subset(self.samples, rows), self.labels[rows])
+        weights, shares = (None if part is None else part[rows] for part in (self.weights, self.shares))
+        return Labelled(subset(self.samples, rows), self.labels[rows], weights, shares)
+
+    def shuffled(self, generator: torch.Generator) -> Tensor:
+        """Return the rows of one epoch in random order: all, or of each class a fresh choice of its share."""
+        if self.shares is None:
+            return torch.randperm(len(self), generator=generator)
+        kept = choose_rows(self.labels, self.shares, generator)
+        return kept[torch.randperm(len(kept), generator=generator)]
+
+    @property
+    def rows_of_an_epoch(self) -> int:
+        return len(self.shuffled(torch.Generator()))
 
 
 @dataclass(frozen=True)
@@ -78,55 +96,80 @@ class Batch:
     rows: Tensor
     mix: Mix | None
 
-    def targets(self, n_classes: int) -> Tensor:
-        """Return the labels, or what blending makes of them."""
-        return self.y if self.mix is None else self.mix.targets(self.y, n_classes)
+    def targets(self, n_classes: int, weights: Tensor | None = None) -> Tensor:
+        """Return the labels, or what blending and the weights `(B,)` make of them."""
+        if weights is None:
+            return self.y if self.mix is None else self.mix.targets(self.y, n_classes)
+        counted = F.one_hot(self.y, n_classes) * weights[:, None]
+        return counted if self.mix is None else self.mix(counted)
 
 
 # A loss function maps (model, batch, progress) to named terms, already weighted; their sum is minimised.
 LossTerms = Callable[[ProtoAttend, Batch, float], dict[str, Tensor]]
 
 
-def prototype_terms(config: TrainingConfig, strategy: Strategy, class_weight: Tensor | None = None) -> LossTerms:
+def prototype_terms(
+    config: TrainingConfig,
+    strategy: Strategy,
+    class_weight: Tensor | None = None,
+    row_weights: Tensor | None = None,
+) -> LossTerms:
     """Return the paper's loss: the objective's cross entropies and the two regularisers.
 
     Terms with alpha above 0 count `attention_weight` times. The query and key heads learn from these terms alone, and
     Adam adapts to any scale of them; what changes is how much they pull the encoder away from plain learning.
+    `row_weights` `(n,)` is how many times each training row counts, as an input and as a candidate; None is once each.
     """
     weights = objective(config.objective)
     scales = {alpha: 1.0 if alpha == SELF else config.attention_weight for alpha in weights}
+    relative = _mean_one(row_weights)
 
     def terms(model: ProtoAttend, batch: Batch, progress: float) -> dict[str, Tensor]:
         draw = strategy.draw(batch.rows, batch.y, progress)
-        output: Output = model(batch.x, draw.source, draw.exclude(batch.rows, batch.mix), batch.mix)
+        exclude = draw.exclude(batch.rows, batch.mix)
+        if batch.mix is not None and bool(exclude.all(1).any()):
+            # Among two or three rows a blend has a part in common with every candidate; a pure sample has not.
+            batch = replace(batch, mix=None)
+            exclude = draw.exclude(batch.rows)
+        counts, input_weights = (None if relative is None else relative[rows] for rows in (draw.rows, batch.rows))
+        output: Output = model(batch.x, draw.source, exclude, batch.mix, counts)
         strategy.remember(output.encoded, batch.rows, batch.y)
-        targets = batch.targets(output.self_logits.shape[1])
+        targets = batch.targets(output.self_logits.shape[1], input_weights)
         cross_entropy = partial(F.cross_entropy, target=targets, weight=class_weight)
         losses = {
             TERM_NAMES[alpha]: scales[alpha] * weight(progress) * cross_entropy(output.logits(alpha))
             for alpha, weight in weights.items()
         }
-        return losses | _regularisers(config, output, draw, batch.y)
+        return losses | _regularisers(config, output, draw, batch.y, input_weights)
 
     return terms
 
 
-def plain_terms(class_weight: Tensor | None = None) -> LossTerms:
+def plain_terms(class_weight: Tensor | None = None, row_weights: Tensor | None = None) -> LossTerms:
     """Return conventional supervised learning of the same encoder: cross entropy at alpha 0, no attention."""
+    relative = _mean_one(row_weights)
 
     def terms(model: ProtoAttend, batch: Batch, progress: float) -> dict[str, Tensor]:
         logits = model.self_logits(batch.x, batch.mix)
-        return {"self": F.cross_entropy(logits, batch.targets(logits.shape[1]), class_weight)}
+        targets = batch.targets(logits.shape[1], None if relative is None else relative[batch.rows])
+        return {"self": F.cross_entropy(logits, targets, class_weight)}
 
     return terms
 
 
-def _regularisers(config: TrainingConfig, output: Output, draw: Draw, y: Tensor) -> dict[str, Tensor]:
+def _mean_one(weights: Tensor | None) -> Tensor | None:
+    """Return the weights by which training goes: it draws batches of one size, however often all rows are repeated."""
+    return None if weights is None else weights / weights.mean()
+
+
+def _regularisers(
+    config: TrainingConfig, output: Output, draw: Draw, y: Tensor, input_weights: Tensor | None
+) -> dict[str, Tensor]:
     losses = {}
     if config.lambda_sparse:
-        losses["sparse"] = config.lambda_sparse * sparsity_loss(output.weights)
+        losses["sparse"] = config.lambda_sparse * sparsity_loss(output.weights, input_weights)
     if config.lambda_conf:
-        losses["conf"] = config.lambda_conf * confidence_loss(output.weights, draw.labels, y)
+        losses["conf"] = config.lambda_conf * confidence_loss(output.weights, draw.labels, y, input_weights)
     return losses
 
 
@@ -146,7 +189,7 @@ def train(
     optimizer = torch.optim.Adam(
         model.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay, fused=True
     )
-    steps_per_epoch = max(1, len(data) // config.batch_size)
+    steps_per_epoch = max(1, data.rows_of_an_epoch // config.batch_size)
     total = steps_per_epoch * config.max_epochs
     every = -(-config.max_epochs // VALIDATIONS)
     records: list[EpochRecord] = []
@@ -157,7 +200,7 @@ def train(
         started = time.perf_counter()
         sums: dict[str, Tensor] = {}
         model.train()
-        for rows, x in batches(data.samples, _batches(len(data), config.batch_size, generator)):
+        for rows, x in batches(data.samples, _batches(data, config.batch_size, generator)):
             for group in optimizer.param_groups:
                 group["lr"] = config.learning_rate * config.schedule.factor(step, total)
             y = data.labels[rows].to(device)
@@ -175,7 +218,7 @@ def train(
             on_step(Step(epoch, step, total, _means(terms, 1), latest))
         look = epoch == config.max_epochs - 1 or epoch % every == every - 1
         if look:
-            refresh_batch_norm(model, data.samples, config.batch_size)
+            refresh_batch_norm(model, data, config.batch_size)
         measures = measure() if measure is not None and look else None
         records.append(EpochRecord(epoch, time.perf_counter() - started, _means(sums, steps_per_epoch), measures))
         if measures is not None:
@@ -189,7 +232,7 @@ def train(
     return History(tuple(records), best_epoch)
 
 
-def refresh_batch_norm(model: ProtoAttend, samples: Samples, batch_size: int) -> None:
+def refresh_batch_norm(model: ProtoAttend, data: Labelled, batch_size: int) -> None:
     """Estimate batch-norm statistics anew on pure samples: those of training are of blended and occluded ones."""
     norms = [m for m in model.modules() if isinstance(m, torch.nn.modules.batchnorm._BatchNorm)]
     if not norms:
@@ -200,7 +243,11 @@ def refresh_batch_norm(model: ProtoAttend, samples: Samples, batch_size: int) ->
         norm.reset_running_stats()
         norm.momentum = None  # the plain mean over the batches
         norm.train()
-    some = subset(samples, slice(None, None, max(1, len(samples) // (BATCHES_FOR_NORM * batch_size))))
+    if data.shares is None:
+        some = subset(data.samples, slice(None, None, max(1, len(data) // (BATCHES_FOR_NORM * batch_size))))
+    else:
+        drawn = data.shuffled(torch.Generator().manual_seed(0))
+        some = subset(data.samples, drawn[: BATCHES_FOR_NORM * batch_size])
     whole = slice(max(1, len(some) // batch_size) * batch_size)
     with torch.no_grad():
         for x in _chunks(model, subset(some, whole), batch_size):
@@ -216,13 +263,13 @@ def measure_with_prototypes(model: ProtoAttend, validation: Labelled, candidates
     with torch.inference_mode():
         parts = [model.encode(x) for x in _chunks(model, candidates.samples)]
         stored = Stored(torch.cat([p.keys for p in parts]), torch.cat([p.values for p in parts]))
-        outputs = [model(x, stored) for x in _chunks(model, validation.samples)]
-        y = validation.labels
+        weights = None if candidates.weights is None else candidates.weights.to(stored.keys.device)
+        outputs = [model(x, stored, candidate_weights=weights) for x in _chunks(model, validation.samples)]
         counts = torch.cat([prototype_counts(o.weights, 0.95) for o in outputs])
         return Measures(
-            n_samples=len(y),
-            self_accuracy=_accuracy(torch.cat([o.self_logits for o in outputs]), y),
-            prototype_accuracy=_accuracy(torch.cat([o.prototype_logits for o in outputs]), y),
+            n_samples=_effective_count(validation),
+            self_accuracy=_accuracy(torch.cat([o.self_logits for o in outputs]), validation),
+            prototype_accuracy=_accuracy(torch.cat([o.prototype_logits for o in outputs]), validation),
             median_prototypes=float(counts.median()),
         )
 
@@ -232,18 +279,28 @@ def measure_plain(model: ProtoAttend, validation: Labelled) -> Measures:
     model.eval()
     with torch.inference_mode():
         logits = torch.cat([model.self_logits(x) for x in _chunks(model, validation.samples)])
-    accuracy = _accuracy(logits, validation.labels)
-    return Measures(len(validation), accuracy, accuracy, float("nan"))
+    accuracy = _accuracy(logits, validation)
+    return Measures(_effective_count(validation), accuracy, accuracy, float("nan"))
 
 
-def _accuracy(logits: Tensor, y: Tensor) -> float:
-    return float((logits.argmax(1).cpu() == y).float().mean())
+def _accuracy(logits: Tensor, data: Labelled) -> float:
+    correct = (logits.argmax(1).cpu() == data.labels).float()
+    if data.weights is None:
+        return float(correct.mean())
+    return min(1.0, float(correct @ data.weights / data.weights.sum()))  # the two sums may round differently
 
 
-def _batches(n_rows: int, batch_size: int, generator: torch.Generator) -> Iterator[Tensor]:
+def _effective_count(data: Labelled) -> int:
+    """Return how many equally weighted samples would give an accuracy with the same standard error (Kish)."""
+    if data.weights is None:
+        return len(data)
+    return round(float(data.weights.sum() ** 2 / data.weights.square().sum()))
+
+
+def _batches(data: Labelled, batch_size: int, generator: torch.Generator) -> Iterator[Tensor]:
     """Yield the rows of each batch in random order; a last, smaller batch is left to the next epoch's shuffle."""
-    order = torch.randperm(n_rows, generator=generator)
-    for start in range(0, max(1, n_rows // batch_size) * batch_size, batch_size):
+    order = data.shuffled(generator)
+    for start in range(0, max(1, len(order) // batch_size) * batch_size, batch_size):
         yield order[start : start + batch_size]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,8 +17,9 @@ from protoattend.core.model import ProtoAttend
 from protoattend.data.adult import fixed_numbers
 from protoattend.data.augment import Augmentation
 from protoattend.data.images import ImageFiles
-from protoattend.data.inputs import Inputs, fit_inputs, unpack_dataset
+from protoattend.data.inputs import Inputs, count_rows, fit_inputs, require_rows, take_rows, unpack_dataset
 from protoattend.data.labels import Classes
+from protoattend.data.weights import check_weights, choose_rows, class_shares
 from protoattend.encoders.build import Encoder, build_encoder, count_features, wrap_encoder
 from protoattend.errors import UserError
 from protoattend.training.loop import VALIDATION_CANDIDATES, Augment, Labelled, TrainingConfig
@@ -31,19 +32,39 @@ STEPS_OF_AN_EPOCH = 16  # at least: small data in large batches gets too few ste
 
 @dataclass(frozen=True)
 class Prepared:
-    """Everything learned from X and y before the first step; `train` and `validation` are parts of the same rows."""
+    """Everything learned from X and y before the first step; `train` and `validation` are parts of the same rows.
+
+    `weights` is how many times each row of X counts as a candidate of the database; one of weight 0 is left out.
+    """
 
     inputs: Inputs
     classes: Classes
     X: Any
     y: Any
+    weights: np.ndarray
     train: Labelled
     validation: Labelled | None
 
     def validation_candidates(self, generator: torch.Generator) -> Labelled:
         """Return the training rows that validation attends to: the same ones each time."""
-        rows = torch.randperm(len(self.train), generator=generator)[:VALIDATION_CANDIDATES]
-        return self.train.at(rows)
+        labels, shares = self.train.labels, self.train.shares
+        kept = self.train if shares is None else self.train.at(choose_rows(labels, shares, generator))
+        return kept.at(torch.randperm(len(kept), generator=generator)[:VALIDATION_CANDIDATES])
+
+    def measured(self, class_weight: Tensor | None) -> Labelled | None:
+        """Return the validation rows, each weighing as much as its like do in training.
+
+        All are there, as frequent as they are; but by plain accuracy the epoch kept would be one that says the frequent
+        class of everything (breast cancer made 1 : 20, class_weight="balanced": recall 0 in one of four trainings).
+        """
+        if self.validation is None:
+            return None
+        of_class = None if class_weight is None else class_weight.cpu()[self.validation.labels]
+        return replace(self.validation, weights=_product(self.validation.weights, self.validation.shares, of_class))
+
+    def row_weights(self, device: torch.device) -> Tensor | None:
+        """Return how many times each training row counts `(n,)`; None is once each."""
+        return None if self.train.weights is None else self.train.weights.to(device)
 
 
 @contextmanager
@@ -66,10 +87,13 @@ def prepare(
     categorical: Any,
     validation_fraction: float,
     generator: torch.Generator,
+    sample_weight: Any = None,
+    undersample: Mapping[Any, float] | None = None,
 ) -> Prepared:
     """Validate X and y and split off the validation rows, the same share of every class.
 
     What is done to a table's numbers is learned from them, except where the paper fixes it for its encoder.
+    Rows of weight 0 take no part in anything. Undersampling leaves the validation rows as frequent as they are.
     """
     if isinstance(X, torch.utils.data.Dataset):
         X, y = unpack_dataset(X)
@@ -79,21 +103,30 @@ def prepare(
         raise UserError("fit requires y to be passed, but the target y is None; pass one label for each row of X.")
     if not 0 <= validation_fraction < 1:
         raise UserError(f"validation_fraction must be in [0, 1), but got {validation_fraction}.")
-    inputs = fit_inputs(X, categorical=categorical, fixed=fixed_numbers(X) if encoder == "lstm" else None)
-    source = inputs.source(X)
-    classes = Classes.fit(y)
-    labels = classes.encode(y)
-    if len(labels) != len(source):
+    require_rows(X)
+    if count_rows(X) != count_rows(y):
         raise UserError(
-            f"X and y must be of one length, but X has {len(source)} rows and y has {len(labels)}; "
+            f"X and y must be of one length, but X has {count_rows(X)} rows and y has {count_rows(y)}; "
             "pass one label for each row."
         )
-    samples = inputs.tensor(source)
+    weights = check_weights(sample_weight, count_rows(X))
+    rows = np.flatnonzero(weights)
+    used_X, used_y = take_rows(X, rows), take_rows(y, rows)
+    fixed = fixed_numbers(used_X) if encoder == "lstm" else None
+    inputs = fit_inputs(used_X, categorical=categorical, fixed=fixed)
+    source = inputs.source(used_X)
+    classes = Classes.fit(used_y)
+    labels = classes.encode(used_y)
+    counts = None if (weights[rows] == 1).all() else torch.from_numpy(weights[rows])
+    shares = class_shares(undersample, labels, classes)
+    everything = Labelled(inputs.tensor(source), labels, counts, shares)
     held_out = _validation_rows(labels, validation_fraction, generator)
-    everything = Labelled(samples, labels)
+    if shares is not None:
+        candidates = rows[choose_rows(labels, shares, generator).numpy()]
+        weights[np.setdiff1d(rows, candidates)] = 0
     if not held_out.any():
-        return Prepared(inputs, classes, X, y, everything, None)
-    return Prepared(inputs, classes, X, y, everything.at(~held_out), everything.at(held_out))
+        return Prepared(inputs, classes, X, y, weights, everything, None)
+    return Prepared(inputs, classes, X, y, weights, everything.at(~held_out), everything.at(held_out))
 
 
 def make_encoder(encoder: str | nn.Module, prepared: Prepared) -> Encoder:
@@ -189,20 +222,29 @@ _RULES: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
 
 
 def class_weights(
-    class_weight: Mapping[Any, float] | str | None, labels: Tensor, classes: Classes, device: torch.device
+    class_weight: Mapping[Any, float] | str | None,
+    train: Labelled,
+    classes: Classes,
+    device: torch.device,
 ) -> Tensor | None:
-    """Return the weight of each class in the loss: "balanced" makes all classes count the same."""
+    """Return the weight of each class in the loss: "balanced" makes all classes, as they are drawn, count the same."""
     if class_weight is None:
         return None
     if class_weight == "balanced":
-        counts = torch.bincount(labels, minlength=len(classes)).clamp(min=1)
-        return (len(labels) / (len(classes) * counts.float())).to(device)
+        counts = torch.bincount(train.labels, _product(train.weights, train.shares), minlength=len(classes)).float()
+        return (float(counts.sum()) / (len(classes) * counts)).to(device)
     if not isinstance(class_weight, Mapping):
         raise UserError(f"class_weight must be None, 'balanced' or {{label: weight}}, but got {class_weight!r}.")
     weights = torch.ones(len(classes))
     for label, weight in class_weight.items():
         weights[classes.number(label)] = weight
     return weights.to(device)
+
+
+def _product(*factors: Tensor | None) -> Tensor | None:
+    """Return the product of what is there; None where nothing is."""
+    given = [factor.float() for factor in factors if factor is not None]
+    return torch.stack(given).prod(0) if given else None
 
 
 def resolve_device(device: str) -> torch.device:
