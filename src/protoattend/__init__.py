@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from protoattend.core.model import ProtoAttend as ProtoAttend
     from protoattend.database.store import CandidateDatabase as CandidateDatabase
+    from protoattend.encoders.preparation import ImagePreparation as ImagePreparation
+    from protoattend.encoders.pretrained import fine_tuned as fine_tuned
+    from protoattend.encoders.pretrained import frozen as frozen
     from protoattend.estimator import ProtoAttendClassifier as ProtoAttendClassifier
 
 __version__ = "0.1.0"
@@ -21,8 +24,19 @@ _HOMES = {
     "ProtoAttendClassifier": "protoattend.estimator",
     "ProtoAttend": "protoattend.core.model",
     "CandidateDatabase": "protoattend.database.store",
+    "ImagePreparation": "protoattend.encoders.preparation",
+    "fine_tuned": "protoattend.encoders.pretrained",
+    "frozen": "protoattend.encoders.pretrained",
 }
-__all__ = ["CandidateDatabase", "ProtoAttend", "ProtoAttendClassifier", "__version__"]
+__all__ = [
+    "CandidateDatabase",
+    "ImagePreparation",
+    "ProtoAttend",
+    "ProtoAttendClassifier",
+    "__version__",
+    "fine_tuned",
+    "frozen",
+]
 
 
 def __getattr__(name: str) -> Any:

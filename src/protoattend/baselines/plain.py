@@ -11,7 +11,10 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
+from protoattend.encoders.build import rows_at_once
+from protoattend.encoders.pretrained import Pretrained
 from protoattend.training import prepare as ready
+from protoattend.training.features import cache_features
 from protoattend.training.loop import measure_plain, plain_terms, train
 from protoattend.training.progress import progress_bar
 
@@ -21,7 +24,7 @@ class PlainClassifier(ClassifierMixin, BaseEstimator):
 
     def __init__(
         self,
-        encoder: str | nn.Module = "auto",
+        encoder: str | nn.Module | Pretrained = "auto",
         batch_size: int = 256,
         max_epochs: int | str = "auto",
         learning_rate: float = 2.5e-3,
@@ -58,23 +61,25 @@ class PlainClassifier(ClassifierMixin, BaseEstimator):
             prepared = ready.prepare(
                 X,
                 y,
-                categorical=self.categorical_features,
+                learn_inputs=ready.input_learner(self.categorical_features, self.encoder),
                 validation_fraction=self.validation_fraction,
                 generator=generator,
             )
             unused = {"objective": "self", "lambda_sparse": 0.0, "lambda_conf": 0.0, "d_att": 1}
             encoder = ready.make_encoder(self.encoder, prepared)
+            augment = ready.make_augment(self.augment, prepared.inputs, encoder)
             params = self.get_params(deep=False) | unused
             config = ready.make_config(params, len(prepared.train), can_mix=encoder.can_mix)
+            device = ready.resolve_device(self.device)
+            trained, prepared = cache_features(encoder, prepared, device=device, verbose=self.verbose)
             model = ready.make_model(
-                encoder,
+                trained,
                 len(prepared.classes),
                 d_att=1,
                 d_out=self.d_out,
                 normalize="softmax",
                 device=self.device,
             )
-            device = next(model.parameters()).device
             validation = prepared.validation
             with progress_bar(self.verbose, config.max_epochs, "plain encoder") as on_step:
                 self.history_ = train(
@@ -86,9 +91,10 @@ class PlainClassifier(ClassifierMixin, BaseEstimator):
                     ),
                     measure=None if validation is None else partial(measure_plain, model, validation),
                     generator=generator,
-                    augment=ready.make_augment(self.augment, prepared.inputs),
+                    augment=augment,
                     on_step=on_step,
                 )
+        model.encoder = encoder
         self.model_, self.inputs_, self.classes_ = model, prepared.inputs, prepared.classes.values
         return self
 
@@ -101,5 +107,6 @@ class PlainClassifier(ClassifierMixin, BaseEstimator):
         samples = self.inputs_.tensor(self.inputs_.source(X))
         device = next(self.model_.parameters()).device
         with torch.no_grad():
-            logits = [self.model_.self_logits(x.to(device)).cpu() for x in samples.split(512)]
+            size = rows_at_once(self.model_.encoder, device)
+            logits = [self.model_.self_logits(x.to(device)).cpu() for x in samples.split(size)]
         return torch.cat(logits).double().softmax(1).numpy()

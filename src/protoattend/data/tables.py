@@ -71,9 +71,15 @@ class TableInputs:
         return cls(columns=tuple(fitted), names=tuple(names), named=named)
 
     def form(self) -> dict[str, Any]:
-        """Return the number of number columns, and of codes (with the unknown one) in each category column."""
+        """Return how number columns were standardised, and how many codes (with the unknown one) categories have."""
         sizes = [len(column.categories) + 1 for column in self.columns if column.kind == "category"]
-        return {"n_numbers": len(self.columns) - len(sizes), "cardinalities": sizes}
+        numbers = [column for column in self.columns if column.kind != "category"]
+        return {
+            "n_numbers": len(numbers),
+            "cardinalities": sizes,
+            "means": [column.mean for column in numbers],
+            "scales": [column.scale for column in numbers],
+        }
 
     def source(self, X: Any) -> np.ndarray:
         names, raw, _ = _columns(X)

@@ -18,6 +18,7 @@ from protoattend.data.inputs import Inputs, require_rows
 from protoattend.data.labels import Classes
 from protoattend.database import files
 from protoattend.database.search import Decisions, Prototypes, Searchable, decide, prototypes
+from protoattend.encoders.build import rows_at_once
 from protoattend.errors import StaleDatabase, UserError
 
 TENSORS = ("labels", "queries", "keys", "values", "edited")
@@ -92,10 +93,15 @@ class CandidateDatabase:
         inputs: Inputs,
         classes: Classes,
         on_batch: Callable[[int], None] = lambda done: None,
+        encoded: Encoded | None = None,
     ) -> CandidateDatabase:
-        """Encode samples with their labels into a database; `on_batch` hears how many are done."""
+        """Encode samples with their labels into a database; `on_batch` hears how many are done.
+
+        Where the model has `encoded` all rows of X already, they are taken as they are.
+        """
         source, labels = inputs.source(X), classes.encode(y)
-        encoded = encode(model, inputs.tensor(source), on_batch)
+        if encoded is None:
+            encoded = encode(model, inputs.tensor(source), on_batch)
         rows = Rows(
             np.arange(len(source)),
             labels,
@@ -236,7 +242,8 @@ def fingerprint(model: ProtoAttend) -> str:
     digest = hashlib.sha256(model.normalize.encode())
     for name, value in sorted(model.state_dict().items()):
         digest.update(name.encode())
-        digest.update(np.ascontiguousarray(value.detach().cpu().contiguous().view(-1).numpy()).tobytes())
+        flat = value.detach().cpu().contiguous().view(-1)
+        digest.update(flat.view(torch.uint8).numpy().tobytes())  # as bytes, for numpy knows no bfloat16
     return digest.hexdigest()
 
 
@@ -255,18 +262,15 @@ def _heeding_edits(class_scores: Tensor, labels: Tensor, edited: Tensor) -> Tens
     return heeded
 
 
-def encode(
-    model: ProtoAttend, samples: Tensor, on_batch: Callable[[int], None] = lambda done: None, size: int = 512
-) -> Encoded:
+def encode(model: ProtoAttend, samples: Tensor, on_batch: Callable[[int], None] = lambda done: None) -> Encoded:
     """Return queries, keys and values of all samples, on the CPU, without gradient."""
-    parts = list(_encode_batches(model, samples, on_batch, size))
+    parts = list(_encode_batches(model, samples, on_batch))
     return Encoded(*(torch.cat([getattr(part, name) for part in parts]) for name in ("queries", "keys", "values")))
 
 
-def _encode_batches(
-    model: ProtoAttend, samples: Tensor, on_batch: Callable[[int], None], size: int
-) -> Iterator[Encoded]:
+def _encode_batches(model: ProtoAttend, samples: Tensor, on_batch: Callable[[int], None]) -> Iterator[Encoded]:
     device = next(model.parameters()).device
+    size = rows_at_once(model.encoder, device)
     model.eval()
     with torch.no_grad():
         for start in range(0, len(samples), size):

@@ -6,6 +6,7 @@ import copy
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from protoattend.data.augment import Augmentation
 from protoattend.data.inputs import Inputs, fit_inputs, unpack_dataset
 from protoattend.data.labels import Classes
 from protoattend.encoders.build import Encoder, build_encoder, count_features, wrap_encoder
+from protoattend.encoders.pretrained import Frozen, Pretrained
 from protoattend.errors import UserError
 from protoattend.training.loop import VALIDATION_CANDIDATES, Augment, Labelled, TrainingConfig
 from protoattend.training.schedule import OneCycle
@@ -35,8 +37,16 @@ class Prepared:
     classes: Classes
     X: Any
     y: Any
-    train: Labelled
-    validation: Labelled | None
+    everything: Labelled
+    held_out: Tensor
+
+    @cached_property
+    def train(self) -> Labelled:
+        return self.everything.at(~self.held_out) if self.held_out.any() else self.everything
+
+    @cached_property
+    def validation(self) -> Labelled | None:
+        return self.everything.at(self.held_out) if self.held_out.any() else None
 
     def validation_candidates(self, generator: torch.Generator) -> Labelled:
         """Return the training rows that validation attends to: the same ones each time."""
@@ -56,7 +66,14 @@ def seeded(random_state: int | np.random.RandomState | None) -> Iterator[torch.G
         yield torch.Generator().manual_seed(seed)
 
 
-def prepare(X: Any, y: Any, *, categorical: Any, validation_fraction: float, generator: torch.Generator) -> Prepared:
+def prepare(
+    X: Any,
+    y: Any,
+    *,
+    learn_inputs: Callable[[Any], Inputs],
+    validation_fraction: float,
+    generator: torch.Generator,
+) -> Prepared:
     """Validate X and y and split off the validation rows, the same share of every class."""
     if isinstance(X, torch.utils.data.Dataset):
         X, y = unpack_dataset(X)
@@ -64,7 +81,7 @@ def prepare(X: Any, y: Any, *, categorical: Any, validation_fraction: float, gen
         raise UserError("fit requires y to be passed, but the target y is None; pass one label for each row of X.")
     if not 0 <= validation_fraction < 1:
         raise UserError(f"validation_fraction must be in [0, 1), but got {validation_fraction}.")
-    inputs = fit_inputs(X, categorical=categorical)
+    inputs = learn_inputs(X)
     source = inputs.source(X)
     classes = Classes.fit(y)
     labels = classes.encode(y)
@@ -75,16 +92,21 @@ def prepare(X: Any, y: Any, *, categorical: Any, validation_fraction: float, gen
         )
     samples = inputs.tensor(source)
     held_out = _validation_rows(labels, validation_fraction, generator)
-    everything = Labelled(samples, labels)
-    if not held_out.any():
-        return Prepared(inputs, classes, X, y, everything, None)
-    return Prepared(inputs, classes, X, y, everything.at(~held_out), everything.at(held_out))
+    return Prepared(inputs, classes, X, y, Labelled(samples, labels), held_out)
 
 
-def make_encoder(encoder: str | nn.Module, prepared: Prepared) -> Encoder:
+def input_learner(categorical: Any, encoder: str | nn.Module | Pretrained) -> Callable[[Any], Inputs]:
+    """Return what learns the form of X, given which columns are codes, and an encoder that may have a tokenizer."""
+    tokenizer = encoder.tokenizer if isinstance(encoder, Pretrained) else None
+    return partial(fit_inputs, categorical=categorical, tokenizer=tokenizer)
+
+
+def make_encoder(encoder: str | nn.Module | Pretrained, prepared: Prepared) -> Encoder:
     """Return the encoder by name, or the user's own module, having looked at the training samples."""
     inputs, samples = prepared.inputs, prepared.train.samples
-    if isinstance(encoder, nn.Module):
+    if isinstance(encoder, Pretrained):
+        made = encoder.encoder(inputs.kind, inputs.form(), encoder.count_features(inputs.kind, inputs.form(), samples))
+    elif isinstance(encoder, nn.Module):
         width = count_features(encoder, inputs.kind, inputs.form(), samples[:2])
         made = wrap_encoder(copy.deepcopy(encoder), inputs.kind, inputs.form(), width)
     else:
@@ -93,20 +115,26 @@ def make_encoder(encoder: str | nn.Module, prepared: Prepared) -> Encoder:
     return made
 
 
-def make_augment(augment: Any, inputs: Inputs) -> Augment | None:
+def make_augment(augment: Any, inputs: Inputs, encoder: Encoder) -> Augment | None:
     """Return what is done to a training batch: "auto" shifts images a little and blots out a square, None does nothing.
 
-    What is partly hidden could be of several classes: it teaches attention to doubt.
+    What is partly hidden could be of several classes: it teaches attention to doubt. A frozen encoder sees every sample
+    once, before training, as it is.
     """
     if augment is None:
         return None
     if callable(augment):
+        if isinstance(encoder.front, Frozen):
+            raise UserError(
+                "augment changes samples anew in each epoch, but a frozen encoder reads them only once; pass "
+                "augment='auto' (none, here), or use fine_tuned(module)."
+            )
         return augment
     if augment != "auto":
         raise UserError(
             f"augment must be 'auto', None or a callable (images, generator) -> images, but got {augment!r}."
         )
-    if inputs.kind != "images":
+    if inputs.kind != "images" or isinstance(encoder.front, Frozen):
         return None
     size = min(inputs.form()["height"], inputs.form()["width"])
     return Augmentation(padding=max(1, round(size / 14)), cutout=round(0.35 * size))
