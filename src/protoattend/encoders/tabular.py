@@ -93,7 +93,7 @@ class Rescale(nn.Module):
 
     What all samples have in common hides what tells them apart: random features of 400 digits, 90 % of them common,
     reached 69 % accuracy in 12 epochs, and 87 % so. But some of it steadies training (EfficientNet features of 400
-    Fruits images: 97.8 % with mean 0, 99.7 % so), and columns must keep their proportions, for a feature that varies
+    Fruits images: 97.8 % with mean 0, 99.6 % so), and columns must keep their proportions, for a feature that varies
     more says more (95.8 % with variance 1 in each).
     """
 
