@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import record
+from real_encoders import efficientnet_lite0, minilm
 from sklearn.metrics import balanced_accuracy_score
 
 from protoattend import ProtoAttendClassifier
@@ -48,7 +49,17 @@ class Result:
 
 EXPERIMENTS: Mapping[str, Experiment] = {
     "adult-mlp": Experiment("adult", lambda: {"encoder": "mlp"}),
-    "adult-lstm": Experiment("adult", lambda: {"encoder": "lstm"}),
+    "adult-lstm": Experiment(
+        "adult",
+        lambda: {
+            "encoder": "lstm",
+            "mixup": 0.0,
+            "learning_rate": 5e-3,
+            "weight_decay": 1e-3,
+            "batch_size": 512,
+            "max_epochs": 24,
+        },
+    ),
     "fashion-fast-cnn": Experiment(
         "fashion-mnist",
         lambda: {
@@ -74,6 +85,8 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         "fruits",
         lambda: {"encoder": "resnet32", "augment": PAPER_AUGMENTATION["fruits"], "mixup": 0.0, "max_epochs": 12},
     ),
+    "fruits-frozen": Experiment("fruits", lambda: {"encoder": efficientnet_lite0()}),
+    "dbpedia-frozen": Experiment("dbpedia", lambda: {"encoder": minilm()}),
     "isic-resnet50": Experiment(
         "isic",
         lambda: {

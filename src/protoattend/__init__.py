@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from protoattend.data.images import ImageFiles as ImageFiles
     from protoattend.data.readers import read_data as read_data
     from protoattend.database.store import CandidateDatabase as CandidateDatabase
+    from protoattend.encoders.preparation import ImagePreparation as ImagePreparation
+    from protoattend.encoders.pretrained import fine_tuned as fine_tuned
+    from protoattend.encoders.pretrained import frozen as frozen
     from protoattend.estimator import ProtoAttendClassifier as ProtoAttendClassifier
 
 __version__ = "0.1.0"
@@ -24,9 +27,22 @@ _HOMES = {
     "ProtoAttend": "protoattend.core.model",
     "CandidateDatabase": "protoattend.database.store",
     "ImageFiles": "protoattend.data.images",
+    "ImagePreparation": "protoattend.encoders.preparation",
+    "fine_tuned": "protoattend.encoders.pretrained",
+    "frozen": "protoattend.encoders.pretrained",
     "read_data": "protoattend.data.readers",
 }
-__all__ = ["CandidateDatabase", "ImageFiles", "ProtoAttend", "ProtoAttendClassifier", "__version__", "read_data"]
+__all__ = [
+    "CandidateDatabase",
+    "ImageFiles",
+    "ImagePreparation",
+    "ProtoAttend",
+    "ProtoAttendClassifier",
+    "__version__",
+    "fine_tuned",
+    "frozen",
+    "read_data",
+]
 
 
 def __getattr__(name: str) -> Any:

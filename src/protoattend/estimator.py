@@ -20,12 +20,14 @@ from protoattend.data.tables import TableInputs
 from protoattend.data.weights import warn_of_unusual_weights
 from protoattend.database.search import Decisions
 from protoattend.database.store import CandidateDatabase, encode
+from protoattend.encoders.pretrained import Pretrained
 from protoattend.errors import UserError
 from protoattend.export import load_classifier, save_classifier
 from protoattend.training import prepare as ready
 from protoattend.training.candidates import make_strategy
+from protoattend.training.features import cache_features
 from protoattend.training.history import History
-from protoattend.training.loop import TrainingConfig, measure_with_prototypes, prototype_terms, train
+from protoattend.training.loop import Augment, TrainingConfig, measure_with_prototypes, prototype_terms, train
 from protoattend.training.progress import progress_bar
 from protoattend.training.schedule import Schedule
 from protoattend.trust.conformal import Conformal, class_support
@@ -41,7 +43,8 @@ class ProtoAttendClassifier(ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     encoder : "auto", a name ("fast-cnn", "resnet32", "resnet50", "char-cnn", "vdcnn", "mlp", "lstm", "features") or any
-        nn.Module that maps a batch to features. "auto" goes by the kind of X.
+        nn.Module that maps a batch to features. "auto" goes by the kind of X. `frozen(module)` keeps a pre-trained
+        module as it is, `fine_tuned(module)` trains it along at a small rate of its own.
     normalize : "sparsemax" (few prototypes) or "softmax" (finer confidence).
     objective : a row of the paper's Table 1: "self", "prototype", "joint", "self+prototype", "annealed" or
         "self+prototype+joint".
@@ -80,7 +83,7 @@ class ProtoAttendClassifier(ClassifierMixin, BaseEstimator):
 
     def __init__(
         self,
-        encoder: str | nn.Module = "auto",
+        encoder: str | nn.Module | Pretrained = "auto",
         normalize: str = "sparsemax",
         objective: str = "self+prototype+joint",
         lambda_sparse: float = 0.0,
@@ -146,8 +149,7 @@ class ProtoAttendClassifier(ClassifierMixin, BaseEstimator):
             prepared = ready.prepare(
                 X,
                 y,
-                encoder=self.encoder,
-                categorical=self.categorical_features,
+                learn_inputs=ready.input_learner(self.categorical_features, self.encoder),
                 validation_fraction=self.validation_fraction,
                 generator=generator,
                 sample_weight=sample_weight,
@@ -156,17 +158,22 @@ class ProtoAttendClassifier(ClassifierMixin, BaseEstimator):
             if self.normalize == "sparsemax":
                 warn_of_unusual_weights(prepared.weights)
             encoder = ready.make_encoder(self.encoder, prepared)
+            augment = ready.make_augment(self.augment, prepared.inputs, encoder)
             length = prepared.train.rows_of_an_epoch
             config = ready.make_config(self.get_params(deep=False), length, can_mix=encoder.can_mix)
+            device = ready.resolve_device(self.device)
+            trained, prepared = cache_features(encoder, prepared, device=device, verbose=self.verbose)
             model = ready.make_model(
-                encoder,
+                trained,
                 len(prepared.classes),
                 d_att=self.d_att,
                 d_out=self.d_out,
                 normalize=self.normalize,
                 device=self.device,
             )
-            history = self._train(model, prepared, config, generator)
+            history = self._train(model, prepared, config, augment, generator)
+        encoded = encode(model, prepared.candidate_samples())
+        model.encoder = encoder
         database = CandidateDatabase.build(
             model,
             prepared.X,
@@ -174,15 +181,20 @@ class ProtoAttendClassifier(ClassifierMixin, BaseEstimator):
             inputs=prepared.inputs,
             classes=prepared.classes,
             weights=prepared.weights,
+            encoded=encoded,
         )
         self._keep(database, history)
         return self
 
     def _train(
-        self, model: ProtoAttend, prepared: ready.Prepared, config: TrainingConfig, generator: torch.Generator
+        self,
+        model: ProtoAttend,
+        prepared: ready.Prepared,
+        config: TrainingConfig,
+        augment: Augment | None,
+        generator: torch.Generator,
     ) -> History:
         device = next(model.parameters()).device
-        augment = ready.make_augment(self.augment, prepared.inputs)
 
         def fetch(rows: Tensor) -> tuple[Tensor, Tensor]:
             x = prepared.train.samples[rows]
@@ -309,8 +321,10 @@ class ProtoAttendClassifier(ClassifierMixin, BaseEstimator):
         save_classifier(self, folder)
 
     @classmethod
-    def load(cls, folder: str | os.PathLike[str], *, encoder: nn.Module | None = None) -> ProtoAttendClassifier:
-        """Read a saved classifier; one trained with a module of your own needs that module as `encoder`."""
+    def load(
+        cls, folder: str | os.PathLike[str], *, encoder: nn.Module | Pretrained | None = None
+    ) -> ProtoAttendClassifier:
+        """Read a saved classifier; one trained with a module of your own needs the same `encoder` as in fit."""
         return load_classifier(cls, folder, encoder)
 
     # -- inside -------------------------------------------------------------------------------------------------------

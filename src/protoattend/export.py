@@ -14,11 +14,13 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import nn
 
-from protoattend.data.inputs import inputs_from_state
+from protoattend.core.model import ProtoAttend
+from protoattend.data.inputs import Inputs, inputs_from_state
 from protoattend.data.labels import Classes
-from protoattend.database.store import CandidateDatabase
-from protoattend.encoders.build import build_encoder, wrap_encoder
-from protoattend.errors import BadFile, UserError
+from protoattend.database.store import CandidateDatabase, encode
+from protoattend.encoders.build import Encoder, build_encoder, wrap_encoder
+from protoattend.encoders.pretrained import Frozen, FrozenModule, Pretrained
+from protoattend.errors import BadFile, StaleDatabase, UserError
 from protoattend.folders import atomic_folder, read_meta, write_json
 from protoattend.training import schedule as schedules
 from protoattend.training.history import EpochRecord, History, Measures
@@ -34,14 +36,13 @@ WHAT, VERSION = "protoattend classifier", 1
 def save_classifier(classifier: ProtoAttendClassifier, folder: str | os.PathLike[str]) -> None:
     """Write a fitted classifier into `folder`, wholly or not at all."""
     params = classifier.get_params(deep=False)
-    own_module = isinstance(params["encoder"], nn.Module)
     schedule = params["schedule"]
     meta = {
         "what": WHAT,
         "version": VERSION,
         "params": {
             **params,
-            "encoder": type(params["encoder"]).__name__ if own_module else params["encoder"],
+            "encoder": _named(params["encoder"]),
             "schedule": schedule and {"name": type(schedule).__name__, **asdict(schedule)},
             "random_state": params["random_state"] if isinstance(params["random_state"], int) else None,
             "augment": params["augment"] if params["augment"] in ("auto", None) else None,
@@ -49,29 +50,29 @@ def save_classifier(classifier: ProtoAttendClassifier, folder: str | os.PathLike
             "undersample": _pairs(params["undersample"]),
             "categorical_features": _listed(params["categorical_features"]),
         },
-        "own_module": own_module,
+        "own_module": _how_given(params["encoder"]),
         "inputs": {"kind": classifier.inputs_.kind, "state": classifier.inputs_.state()},
         "classes": _classes_to_json(classifier.classes_),
         "history": asdict(classifier.history_),
         "conformal": None if classifier.conformal_ is None else classifier.conformal_.nonconformity.tolist(),
     }
     with atomic_folder(folder) as fresh:
-        state = {name: value.detach().cpu().contiguous() for name, value in classifier.model_.state_dict().items()}
-        save_file(state, fresh / "model.safetensors")
+        save_file(_trained_state(classifier.model_), fresh / "model.safetensors")
         classifier.database_.save(fresh / "database")
         write_json(fresh / "meta.json", meta)
 
 
 def load_classifier(
-    cls: type[ProtoAttendClassifier], folder: str | os.PathLike[str], encoder: nn.Module | None
+    cls: type[ProtoAttendClassifier], folder: str | os.PathLike[str], encoder: nn.Module | Pretrained | None
 ) -> ProtoAttendClassifier:
     """Read a classifier from its folder, checked."""
     path = Path(folder)
     meta = read_meta(path, WHAT, VERSION)
-    if meta["own_module"] and encoder is None:
+    if meta["own_module"] and meta["own_module"] != _how_given(encoder):
         raise UserError(
-            f"{folder} was trained with a module of your own ({meta['params']['encoder']}), whose code is not saved; "
-            "pass an instance of it: ProtoAttendClassifier.load(folder, encoder=module)."
+            f"{folder} was trained with a module of your own ({meta['params']['encoder']}), whose code is not saved, "
+            f"but encoder={_named(encoder)}; pass it as in fit: ProtoAttendClassifier.load(folder, encoder=module), or "
+            "encoder=frozen(module, ...) or fine_tuned(module, ...)."
         )
     params = meta["params"] | {"encoder": encoder if meta["own_module"] else meta["params"]["encoder"]}
     if params["schedule"]:
@@ -80,15 +81,12 @@ def load_classifier(
         if isinstance(params.get(name), list):
             params[name] = dict(params[name])
     classifier = cls(**params)
-    inputs = inputs_from_state(meta["inputs"]["kind"], meta["inputs"]["state"])
+    tokenizer = encoder.tokenizer if isinstance(encoder, Pretrained) else None
+    inputs = inputs_from_state(meta["inputs"]["kind"], meta["inputs"]["state"], tokenizer)
     classes = Classes(_classes_from_json(meta["classes"]))
     state = _read_state(path / "model.safetensors")
-    if isinstance(params["encoder"], nn.Module):
-        made = wrap_encoder(params["encoder"], inputs.kind, inputs.form(), int(state["query.0.weight"].shape[1]))
-    else:
-        made = build_encoder(params["encoder"], inputs.kind, inputs.form())
     model = make_model(
-        made,
+        _make_encoder(params["encoder"], inputs, state),
         len(classes),
         d_att=params["d_att"],
         d_out=params["d_out"],
@@ -96,15 +94,80 @@ def load_classifier(
         device=params["device"],
     )
     try:
-        model.load_state_dict(state)
+        model.load_state_dict(_frozen_state(model) | state)
     except RuntimeError as error:
-        raise BadFile(f"{path} holds weights of another model than its meta.json describes: {error}") from None
+        whose = "the module passed" if meta["own_module"] else "its meta.json describes"
+        raise BadFile(f"{path} holds weights of another model than {whose}: {error}") from None
     model.eval()
-    database = CandidateDatabase.open(path / "database", model, inputs=inputs, classes=classes)
+    try:
+        database = CandidateDatabase.open(path / "database", model, inputs=inputs, classes=classes)
+    except StaleDatabase:
+        if not _frozen_state(model):
+            raise
+        raise _another_module(folder, "its weights differ") from None
+    if meta["own_module"] and not _encodes_as_stored(database):
+        raise _another_module(folder, "it gives a stored sample other features")
     classifier._keep(database, _history_from_json(meta["history"]))
     if meta["conformal"] is not None:
         classifier.conformal_ = Conformal(np.array(meta["conformal"]))
     return classifier
+
+
+def _named(encoder: str | nn.Module | Pretrained | None) -> str:
+    return type(encoder).__name__ if isinstance(encoder, nn.Module) else str(encoder)
+
+
+def _how_given(encoder: str | nn.Module | Pretrained | None) -> str | None:
+    """Return how a user gave a module of their own: bare, frozen or fine-tuned; None where there is no such module."""
+    if isinstance(encoder, Pretrained):
+        return encoder.how
+    return "module" if isinstance(encoder, nn.Module) else None
+
+
+def _make_encoder(encoder: str | nn.Module | Pretrained, inputs: Inputs, state: dict[str, torch.Tensor]) -> Encoder:
+    """Return the encoder that the saved weights fit."""
+    if isinstance(encoder, str):
+        return build_encoder(encoder, inputs.kind, inputs.form())
+    first_trained = "encoder.body.body.0.weight" if isinstance(encoder, FrozenModule) else "query.0.weight"
+    n_features = state[first_trained].shape[1]
+    if isinstance(encoder, nn.Module):
+        return wrap_encoder(encoder, inputs.kind, inputs.form(), n_features)
+    return encoder.encoder(inputs.kind, inputs.form(), n_features)
+
+
+def _frozen_state(model: ProtoAttend) -> dict[str, torch.Tensor]:
+    """Return the weights of a frozen module, which the user has: they are not saved."""
+    front = getattr(model.encoder, "front", None)
+    if not isinstance(front, Frozen):
+        return {}
+    return {f"encoder.front.{name}": value for name, value in front.state_dict().items()}
+
+
+def _trained_state(model: ProtoAttend) -> dict[str, torch.Tensor]:
+    """Return all other weights, each with memory of its own, as the file format wants them."""
+    frozen = _frozen_state(model)
+    return {
+        name: value.detach().cpu().contiguous().clone()
+        for name, value in model.state_dict().items()
+        if name not in frozen
+    }
+
+
+def _encodes_as_stored(database: CandidateDatabase) -> bool:
+    """Return whether the first candidates are encoded as they were in fit, up to another machine's rounding."""
+    some = database.rows.at(np.arange(min(4, len(database))))
+    try:
+        again = encode(database.model, database.inputs.tensor(some.source))
+    except RuntimeError:  # not even the number of features is the same
+        return False
+    return torch.allclose(again.values, some.values, rtol=0.01, atol=0.05)  # layer-normalised: of size 1
+
+
+def _another_module(folder: str | os.PathLike[str], how: str) -> UserError:
+    return UserError(
+        f"encoder must be the module that {folder} was trained with, but {how}; pass it with the same weights, "
+        "tokenizer, output and images as in fit."
+    )
 
 
 def _read_state(path: Path) -> dict[str, torch.Tensor]:

@@ -12,7 +12,10 @@ from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from protoattend.data.samples import chunks
+from protoattend.encoders.build import rows_at_once
+from protoattend.encoders.pretrained import Pretrained
 from protoattend.training import prepare as ready
+from protoattend.training.features import cache_features
 from protoattend.training.loop import measure_plain, plain_terms, train
 from protoattend.training.progress import progress_bar
 
@@ -22,7 +25,7 @@ class PlainClassifier(ClassifierMixin, BaseEstimator):
 
     def __init__(
         self,
-        encoder: str | nn.Module = "auto",
+        encoder: str | nn.Module | Pretrained = "auto",
         batch_size: int = 256,
         max_epochs: int | str = "auto",
         learning_rate: float = 2.5e-3,
@@ -62,8 +65,7 @@ class PlainClassifier(ClassifierMixin, BaseEstimator):
             prepared = ready.prepare(
                 X,
                 y,
-                encoder=self.encoder,
-                categorical=self.categorical_features,
+                learn_inputs=ready.input_learner(self.categorical_features, self.encoder),
                 validation_fraction=self.validation_fraction,
                 generator=generator,
                 sample_weight=sample_weight,
@@ -77,17 +79,19 @@ class PlainClassifier(ClassifierMixin, BaseEstimator):
                 "d_att": 1,
             }
             encoder = ready.make_encoder(self.encoder, prepared)
+            augment = ready.make_augment(self.augment, prepared.inputs, encoder)
             params = self.get_params(deep=False) | unused
             config = ready.make_config(params, prepared.train.rows_of_an_epoch, can_mix=encoder.can_mix)
+            device = ready.resolve_device(self.device)
+            trained, prepared = cache_features(encoder, prepared, device=device, verbose=self.verbose)
             model = ready.make_model(
-                encoder,
+                trained,
                 len(prepared.classes),
                 d_att=1,
                 d_out=self.d_out,
                 normalize="softmax",
                 device=self.device,
             )
-            device = next(model.parameters()).device
             class_weight = ready.class_weights(self.class_weight, prepared.train, prepared.classes, device)
             validation = prepared.measured(class_weight)
             with progress_bar(self.verbose, config.max_epochs, "plain encoder") as on_step:
@@ -98,9 +102,10 @@ class PlainClassifier(ClassifierMixin, BaseEstimator):
                     loss_terms=plain_terms(class_weight, prepared.row_weights(device)),
                     measure=None if validation is None else partial(measure_plain, model, validation),
                     generator=generator,
-                    augment=ready.make_augment(self.augment, prepared.inputs),
+                    augment=augment,
                     on_step=on_step,
                 )
+        model.encoder = encoder
         self.model_, self.inputs_, self.classes_ = model, prepared.inputs, prepared.classes.values
         return self
 
@@ -113,5 +118,6 @@ class PlainClassifier(ClassifierMixin, BaseEstimator):
         samples = self.inputs_.tensor(self.inputs_.source(X))
         device = next(self.model_.parameters()).device
         with torch.no_grad():
-            logits = [self.model_.self_logits(x.to(device)).cpu() for x in chunks(samples)]
+            size = rows_at_once(self.model_.encoder, device)
+            logits = [self.model_.self_logits(x.to(device)).cpu() for x in chunks(samples, size)]
         return torch.cat(logits).double().softmax(1).numpy()

@@ -17,7 +17,8 @@ from torch import Tensor
 
 from protoattend.data.images import ImageFile, ImageFiles, image_samples
 from protoattend.data.samples import Samples
-from protoattend.encoders.text import encode_text
+from protoattend.data.tokens import TokenInputs, as_texts
+from protoattend.encoders.text import Tokenizer, encode_text
 from protoattend.errors import UserError, choose
 
 Source = np.ndarray  # n rows, in the canonical form of its kind
@@ -118,12 +119,12 @@ class TextInputs:
 
     @classmethod
     def fit(cls, X: Any) -> TextInputs:
-        lengths = [len(text) for text in _texts(X)]
+        lengths = [len(text) for text in as_texts(X)]
         usual = int(np.quantile(lengths, 0.95))
         return cls(length=int(np.clip(-(-usual // 16) * 16, 32, cls.LONGEST)))
 
     def source(self, X: Any) -> Source:
-        return _texts(X)
+        return as_texts(X)
 
     def tensor(self, source: Source) -> Tensor:
         return encode_text(list(source), length=self.length)
@@ -216,18 +217,6 @@ def _require_finite(array: np.ndarray, name: str) -> None:
         )
 
 
-def _texts(X: Any) -> np.ndarray:
-    texts = np.empty(len(X), dtype=object)
-    for i, text in enumerate(X):
-        if not isinstance(text, str):
-            raise UserError(
-                f"every text must be a str, but X[{i}] is {text!r} of type {type(text).__name__}; "
-                "drop it or pass an empty string, which is read as a text without characters."
-            )
-        texts[i] = text
-    return texts
-
-
 def unpack_dataset(dataset: Any) -> tuple[Any, Any]:
     """Return X and y of a torch Dataset that gives (x, y)."""
     pairs = [dataset[i] for i in range(len(dataset))]
@@ -238,20 +227,31 @@ def unpack_dataset(dataset: Any) -> tuple[Any, Any]:
     return (list(X) if isinstance(X[0], str) else np.stack([np.asarray(x) for x in X])), labels
 
 
-def fit_inputs(X: Any, *, categorical: Any = None, fixed: Any = None) -> Inputs:
-    """Learn the form of X; of a table, `categorical` names columns that are codes and `fixed` has known ones."""
+def fit_inputs(X: Any, *, categorical: Any = None, fixed: Any = None, tokenizer: Tokenizer | None = None) -> Inputs:
+    """Learn the form of X.
+
+    Of a table, `categorical` names columns that are codes and `fixed` has known ones; `tokenizer` reads texts.
+    """
     from protoattend.data.tables import TableInputs
 
     require_rows(X)
     kind = kind_of(X)
+    if tokenizer is not None:
+        if kind != "text":
+            raise UserError(f"a tokenizer reads texts, but X is {kind}; pass a list of str, or no tokenizer.")
+        return TokenInputs.fit(as_texts(X), tokenizer)
     if kind == "table":
         return TableInputs.fit(X, categorical=categorical, fixed=fixed)
     return ImageInputs.fit(X) if kind == "images" else TextInputs.fit(X)
 
 
-def inputs_from_state(kind: str, state: dict[str, Any]) -> Inputs:
-    """Rebuild inputs from what `state()` gave."""
+def inputs_from_state(kind: str, state: dict[str, Any], tokenizer: Tokenizer | None = None) -> Inputs:
+    """Rebuild inputs from what `state()` gave; a tokenizer cannot be saved, so it is passed again."""
     from protoattend.data.tables import TableInputs
 
+    if kind == "text" and "names" in state:
+        if tokenizer is None:
+            raise UserError("texts were read by a tokenizer in fit, but the encoder has no tokenizer; pass it too.")
+        return TokenInputs.from_state(state, tokenizer)
     classes = {"images": ImageInputs, "text": TextInputs, "table": TableInputs}
     return classes[choose(kind, classes, "kind of input")].from_state(state)  # type: ignore[attr-defined]

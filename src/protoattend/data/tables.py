@@ -88,9 +88,15 @@ class TableInputs:
         return cls(columns=tuple(fitted), names=tuple(names), named=named)
 
     def form(self) -> dict[str, Any]:
-        """Return the number of number columns, and of codes (with the unknown one) in each category column."""
+        """Return how number columns were standardised, and how many codes (with the unknown one) categories have."""
         sizes = [len(column.categories) + 1 for column in self.columns if column.kind == "category"]
-        return {"n_numbers": len(self.columns) - len(sizes), "cardinalities": sizes}
+        numbers = [column for column in self.columns if column.kind != "category"]
+        return {
+            "n_numbers": len(numbers),
+            "cardinalities": sizes,
+            "means": [column.mean for column in numbers],
+            "scales": [column.scale for column in numbers],
+        }
 
     def source(self, X: Any) -> np.ndarray:
         names, raw, _ = _columns(X)
@@ -244,6 +250,8 @@ def _moment(value: Any) -> Any:
     """Return what numpy can read as a date: None where missing, and UTC instead of any other time zone."""
     if _is_missing(value):
         return None
+    if isinstance(value, (int, float, np.number, np.bool_)):
+        raise ValueError(f"{value} is a number")  # numpy would take it for nanoseconds
     return value if getattr(value, "tzinfo", None) is None else value.astimezone(UTC).replace(tzinfo=None)
 
 

@@ -20,6 +20,7 @@ from protoattend.data.samples import Samples, chunks
 from protoattend.data.weights import check_weights
 from protoattend.database import files
 from protoattend.database.search import Decisions, Prototypes, Searchable, decide, prototypes
+from protoattend.encoders.build import rows_at_once
 from protoattend.errors import StaleDatabase, UserError
 
 TENSORS = ("labels", "queries", "keys", "values", "edited", "weights")
@@ -98,15 +99,18 @@ class CandidateDatabase:
         classes: Classes,
         weights: Any = None,
         on_batch: Callable[[int], None] = lambda done: None,
+        encoded: Encoded | None = None,
     ) -> CandidateDatabase:
         """Encode samples with their labels into a database; `on_batch` hears how many are done.
 
-        A row counts as many times as its weight says, and one of weight 0 is left out; None is once each.
+        A row counts as many times as its weight says, and one of weight 0 is left out; None is once each. Where the
+        model has `encoded` the other rows already, they are taken as they are.
         """
         counts = check_weights(weights, count_rows(X))
         ids = np.flatnonzero(counts)
         source = inputs.source(take_rows(X, ids))
-        encoded = encode(model, inputs.tensor(source), on_batch)
+        if encoded is None:
+            encoded = encode(model, inputs.tensor(source), on_batch)
         rows = Rows(
             ids,
             classes.encode(take_rows(y, ids)),
@@ -283,7 +287,8 @@ def fingerprint(model: ProtoAttend) -> str:
     digest = hashlib.sha256(model.normalize.encode())
     for name, value in sorted(model.state_dict().items()):
         digest.update(name.encode())
-        digest.update(np.ascontiguousarray(value.detach().cpu().contiguous().view(-1).numpy()).tobytes())
+        flat = value.detach().cpu().contiguous().view(-1)
+        digest.update(flat.view(torch.uint8).numpy().tobytes())  # as bytes, for numpy knows no bfloat16
     return digest.hexdigest()
 
 
@@ -302,18 +307,15 @@ def _heeding_edits(class_scores: Tensor, labels: Tensor, edited: Tensor) -> Tens
     return heeded
 
 
-def encode(
-    model: ProtoAttend, samples: Samples, on_batch: Callable[[int], None] = lambda done: None, size: int = 512
-) -> Encoded:
+def encode(model: ProtoAttend, samples: Samples, on_batch: Callable[[int], None] = lambda done: None) -> Encoded:
     """Return queries, keys and values of all samples, on the CPU, without gradient."""
-    parts = list(_encode_batches(model, samples, on_batch, size))
+    parts = list(_encode_batches(model, samples, on_batch))
     return Encoded(*(torch.cat([getattr(part, name) for part in parts]) for name in ("queries", "keys", "values")))
 
 
-def _encode_batches(
-    model: ProtoAttend, samples: Samples, on_batch: Callable[[int], None], size: int
-) -> Iterator[Encoded]:
+def _encode_batches(model: ProtoAttend, samples: Samples, on_batch: Callable[[int], None]) -> Iterator[Encoded]:
     device = next(model.parameters()).device
+    size = rows_at_once(model.encoder, device)
     model.eval()
     done = 0
     with torch.no_grad():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from protoattend.core.mixup import Mix
 from protoattend.encoders.image import FastCNN, resnet_for
 from protoattend.encoders.lstm import PaperLSTM
-from protoattend.encoders.tabular import MLP, BinnedTable, PlainTable, feature_mapping
+from protoattend.encoders.tabular import MLP, BinnedTable, FeatureTable, PlainTable, feature_mapping
 from protoattend.encoders.text import VDCNN, CharCNN
 from protoattend.errors import UserError, choose
 
@@ -31,6 +31,8 @@ NAMES: Mapping[str, tuple[str, ...]] = {  # by kind of input; the first is what 
 # The LSTM's bounded outputs give short keys, and flat attention (Adult, 4,096 candidates: 203 prototypes instead of 54,
 # and an accuracy 1 % below that of the encoder alone).
 FROM_THE_PAPER = ("resnet32", "resnet50", "vdcnn", "features")
+
+ROWS_AT_ONCE = 512
 
 
 class Standardize(nn.Module):
@@ -68,14 +70,38 @@ class AsLong(nn.Module):
         return x.long()
 
 
+class AsTokens(nn.Module):
+    """Tokens `(B, K, L)` as K named arguments, without columns that are padding in all rows; ids `(B, L)` as they are.
+
+    Only few texts go through a large model at once: fewer are padded to the longest, and less leaves the cache.
+    """
+
+    rows_at_once = 16
+
+    def __init__(self, names: Sequence[str]) -> None:
+        super().__init__()
+        self.names = tuple(names)
+
+    def forward(self, x: Tensor) -> Tensor | dict[str, Tensor]:
+        if not self.names:
+            return x.long()
+        named = dict(zip(self.names, x.long().unbind(1), strict=True))
+        if "attention_mask" not in named:
+            return named
+        used = named["attention_mask"].any(0)
+        used[0] = True  # a text without tokens is one padding token
+        return {name: tokens[:, used] for name, tokens in named.items()}
+
+
 class Encoder(nn.Module):
     """A front, a body and a norm; `learn_from` shows the front the training samples once, before training."""
 
     def __init__(self, front: nn.Module, body: nn.Module, norm: nn.Module, out_features: int) -> None:
         super().__init__()
-        # Characters cannot be blended, only their embeddings, inside the encoders that know how.
+        # Characters and tokens cannot be blended, only their embeddings, inside the encoders that know how.
         self.mixes_inside = isinstance(body, (CharCNN, VDCNN))
-        self.can_mix = self.mixes_inside or not isinstance(front, AsLong)
+        self.can_mix = self.mixes_inside or not isinstance(front, (AsLong, AsTokens))
+        self.rows_at_once: int = getattr(front, "rows_at_once", ROWS_AT_ONCE)  # where no gradient is needed
         self.front = front
         self.body = body
         self.norm = norm
@@ -109,7 +135,7 @@ def build_encoder(name: str, kind: str, form: Mapping[str, Any]) -> Encoder:
 
 def wrap_encoder(module: nn.Module, kind: str, form: Mapping[str, Any], out_features: int) -> Encoder:
     """Return a user's module as encoder, behind the plainest front for its kind of input."""
-    return Encoder(_plain_front(kind, form), module, nn.LayerNorm(out_features), out_features)
+    return Encoder(plain_front(kind, form), module, nn.LayerNorm(out_features), out_features)
 
 
 def count_features(module: nn.Module, kind: str, form: Mapping[str, Any], probe: Tensor) -> int:
@@ -117,7 +143,7 @@ def count_features(module: nn.Module, kind: str, form: Mapping[str, Any], probe:
     training = module.training
     module.eval()
     with torch.no_grad():
-        features = module(_plain_front(kind, form)(probe))
+        features = module(plain_front(kind, form)(probe))
     module.train(training)
     if not isinstance(features, Tensor) or features.ndim < 2 or len(features) != len(probe):
         raise UserError(
@@ -127,10 +153,19 @@ def count_features(module: nn.Module, kind: str, form: Mapping[str, Any], probe:
     return features[0].numel()
 
 
-def _plain_front(kind: str, form: Mapping[str, Any]) -> nn.Module:
+def plain_front(kind: str, form: Mapping[str, Any]) -> nn.Module:
+    """Return the plainest front for a kind of input: numbers as they come, or the tokens of a tokenizer."""
     if kind == "images":
         return UnitRange()
-    return PlainTable(form["n_numbers"], form["cardinalities"]) if kind == "table" else AsLong()
+    if kind == "table":
+        return PlainTable(form["n_numbers"], form["cardinalities"])
+    return AsTokens(form["names"]) if "names" in form else AsLong()
+
+
+def rows_at_once(encoder: nn.Module, device: torch.device) -> int:
+    """Return how many rows an encoder reads at once where no gradient is needed; a GPU is idle with a few."""
+    rows = int(getattr(encoder, "rows_at_once", ROWS_AT_ONCE))
+    return rows if device.type == "cpu" else max(rows, 64)
 
 
 def _for_images(name: str, form: Mapping[str, Any]) -> tuple[nn.Module, nn.Module]:
@@ -154,4 +189,5 @@ def _for_table(name: str, form: Mapping[str, Any]) -> tuple[nn.Module, nn.Module
     plain = PlainTable(*sizes)
     if name == "lstm":
         return plain, PaperLSTM(plain.out_features)
-    return plain, feature_mapping(plain.out_features)
+    features = FeatureTable(form["cardinalities"], form["means"], form["scales"])
+    return features, feature_mapping(features.out_features)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import string
 import unicodedata
-from collections.abc import Sequence
-from typing import cast
+from collections.abc import Callable, Sequence
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -21,6 +21,9 @@ ALPHABET: str = string.ascii_lowercase + string.digits + string.punctuation + " 
 26 letters + 10 digits + 32 punctuation marks + the space = 69. Conneau et al. (2017) also count 69, with 30
 marks (no backslash, no @) and the padding and unknown tokens, which share code 0 here.
 """
+
+Tokenizer = Callable[[list[str]], Any]
+"""What reads texts for a pre-trained model: to a dict of arrays `(n, L)`, or to one array of ids `(n, L)`."""
 
 _LAST_LATIN = 0x24F  # end of Latin Extended-B: the accented letters of European languages
 

@@ -6,9 +6,10 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from protoattend.core.attention import confidence_loss, prototype_counts, sparsity_loss
@@ -17,6 +18,8 @@ from protoattend.core.model import Output, ProtoAttend, Stored
 from protoattend.core.objectives import SELF, TERM_NAMES, objective
 from protoattend.data.samples import Samples, batches, chunks, subset
 from protoattend.data.weights import choose_rows
+from protoattend.encoders.build import rows_at_once
+from protoattend.encoders.pretrained import FineTuned
 from protoattend.errors import UserError
 from protoattend.training.candidates import Draw, Strategy
 from protoattend.training.history import EpochRecord, History, Measures
@@ -186,9 +189,9 @@ def train(
 ) -> History:
     """Train in place and keep the state with the best prototype accuracy where `measure` is given."""
     device = next(model.parameters()).device
-    optimizer = torch.optim.Adam(
-        model.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay, fused=True
-    )
+    groups = parameter_groups(model, config.learning_rate)
+    optimizer = torch.optim.Adam(groups, weight_decay=config.weight_decay, fused=True)
+    rates = [group["lr"] for group in groups]
     steps_per_epoch = max(1, data.rows_of_an_epoch // config.batch_size)
     total = steps_per_epoch * config.max_epochs
     every = -(-config.max_epochs // VALIDATIONS)
@@ -201,8 +204,8 @@ def train(
         sums: dict[str, Tensor] = {}
         model.train()
         for rows, x in batches(data.samples, _batches(data, config.batch_size, generator)):
-            for group in optimizer.param_groups:
-                group["lr"] = config.learning_rate * config.schedule.factor(step, total)
+            for group, rate in zip(optimizer.param_groups, rates, strict=True):
+                group["lr"] = rate * config.schedule.factor(step, total)
             y = data.labels[rows].to(device)
             x = (x if augment is None else augment(x, generator)).to(device)
             mix = Mix.draw(len(rows), config.mixup, generator).to(device) if config.mixup else None
@@ -230,6 +233,15 @@ def train(
         model.load_state_dict(best_state)
     model.eval()
     return History(tuple(records), best_epoch)
+
+
+def parameter_groups(model: nn.Module, learning_rate: float) -> list[dict[str, Any]]:
+    """Return what an optimizer trains at which rate: fine-tuned modules at their own, all else at `learning_rate`."""
+    tuned = [module for module in model.modules() if isinstance(module, FineTuned)]
+    apart = {parameter for module in tuned for parameter in module.parameters()}
+    common = [parameter for parameter in model.parameters() if parameter not in apart]
+    own = [{"params": list(module.parameters()), "lr": module.learning_rate} for module in tuned]
+    return [{"params": common, "lr": learning_rate}, *own]
 
 
 def refresh_batch_norm(model: ProtoAttend, data: Labelled, batch_size: int) -> None:
@@ -304,9 +316,9 @@ def _batches(data: Labelled, batch_size: int, generator: torch.Generator) -> Ite
         yield order[start : start + batch_size]
 
 
-def _chunks(model: ProtoAttend, samples: Samples, size: int = 512) -> Iterator[Tensor]:
+def _chunks(model: ProtoAttend, samples: Samples, size: int | None = None) -> Iterator[Tensor]:
     device = next(model.parameters()).device
-    for chunk in chunks(samples, size):
+    for chunk in chunks(samples, size or rows_at_once(model.encoder, device)):
         yield chunk.to(device)
 
 

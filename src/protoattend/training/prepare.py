@@ -6,6 +6,7 @@ import copy
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,10 @@ from protoattend.data.augment import Augmentation
 from protoattend.data.images import ImageFiles
 from protoattend.data.inputs import Inputs, count_rows, fit_inputs, require_rows, take_rows, unpack_dataset
 from protoattend.data.labels import Classes
+from protoattend.data.samples import Samples, subset
 from protoattend.data.weights import check_weights, choose_rows, class_shares
 from protoattend.encoders.build import Encoder, build_encoder, count_features, wrap_encoder
+from protoattend.encoders.pretrained import Frozen, Pretrained
 from protoattend.errors import UserError
 from protoattend.training.loop import VALIDATION_CANDIDATES, Augment, Labelled, TrainingConfig
 from protoattend.training.schedule import OneCycle
@@ -34,7 +37,8 @@ STEPS_OF_AN_EPOCH = 16  # at least: small data in large batches gets too few ste
 class Prepared:
     """Everything learned from X and y before the first step; `train` and `validation` are parts of the same rows.
 
-    `weights` is how many times each row of X counts as a candidate of the database; one of weight 0 is left out.
+    `used` are the rows of X that `everything` holds: those whose sample weight is above 0. `weights` is how
+    many times each row of X counts as a candidate of the database; one of weight 0 is left out.
     """
 
     inputs: Inputs
@@ -42,8 +46,23 @@ class Prepared:
     X: Any
     y: Any
     weights: np.ndarray
-    train: Labelled
-    validation: Labelled | None
+    used: np.ndarray
+    everything: Labelled
+    held_out: Tensor
+
+    @cached_property
+    def train(self) -> Labelled:
+        return self.everything.at(~self.held_out) if self.held_out.any() else self.everything
+
+    @cached_property
+    def validation(self) -> Labelled | None:
+        return self.everything.at(self.held_out) if self.held_out.any() else None
+
+    def candidate_samples(self) -> Samples:
+        """Return the samples of the database's rows."""
+        positions = np.searchsorted(self.used, np.flatnonzero(self.weights))
+        whole = len(positions) == len(self.used)
+        return self.everything.samples if whole else subset(self.everything.samples, torch.from_numpy(positions))
 
     def validation_candidates(self, generator: torch.Generator) -> Labelled:
         """Return the training rows that validation attends to: the same ones each time."""
@@ -83,8 +102,7 @@ def prepare(
     X: Any,
     y: Any,
     *,
-    encoder: str | nn.Module,
-    categorical: Any,
+    learn_inputs: Callable[[Any], Inputs],
     validation_fraction: float,
     generator: torch.Generator,
     sample_weight: Any = None,
@@ -92,7 +110,6 @@ def prepare(
 ) -> Prepared:
     """Validate X and y and split off the validation rows, the same share of every class.
 
-    What is done to a table's numbers is learned from them, except where the paper fixes it for its encoder.
     Rows of weight 0 take no part in anything. Undersampling leaves the validation rows as frequent as they are.
     """
     if isinstance(X, torch.utils.data.Dataset):
@@ -112,8 +129,7 @@ def prepare(
     weights = check_weights(sample_weight, count_rows(X))
     rows = np.flatnonzero(weights)
     used_X, used_y = take_rows(X, rows), take_rows(y, rows)
-    fixed = fixed_numbers(used_X) if encoder == "lstm" else None
-    inputs = fit_inputs(used_X, categorical=categorical, fixed=fixed)
+    inputs = learn_inputs(used_X)
     source = inputs.source(used_X)
     classes = Classes.fit(used_y)
     labels = classes.encode(used_y)
@@ -124,15 +140,31 @@ def prepare(
     if shares is not None:
         candidates = rows[choose_rows(labels, shares, generator).numpy()]
         weights[np.setdiff1d(rows, candidates)] = 0
-    if not held_out.any():
-        return Prepared(inputs, classes, X, y, weights, everything, None)
-    return Prepared(inputs, classes, X, y, weights, everything.at(~held_out), everything.at(held_out))
+    return Prepared(inputs, classes, X, y, weights, rows, everything, held_out)
 
 
-def make_encoder(encoder: str | nn.Module, prepared: Prepared) -> Encoder:
+def input_learner(categorical: Any, encoder: str | nn.Module | Pretrained) -> Callable[[Any], Inputs]:
+    """Return what learns the form of X, given which columns are codes, and an encoder that may have a tokenizer.
+
+    What is done to a table's numbers is learned from them, except where the paper fixes it for its encoder.
+    """
+    tokenizer = encoder.tokenizer if isinstance(encoder, Pretrained) else None
+
+    def learn(X: Any) -> Inputs:
+        fixed = fixed_numbers(X) if encoder == "lstm" else None
+        return fit_inputs(X, categorical=categorical, fixed=fixed, tokenizer=tokenizer)
+
+    return learn
+
+
+def make_encoder(encoder: str | nn.Module | Pretrained, prepared: Prepared) -> Encoder:
     """Return the encoder by name, or the user's own module, having looked at the training samples."""
     inputs, samples = prepared.inputs, prepared.train.samples
-    if isinstance(encoder, nn.Module):
+    if isinstance(encoder, Pretrained):
+        made = encoder.encoder(
+            inputs.kind, inputs.form(), encoder.count_features(inputs.kind, inputs.form(), samples[:64])
+        )
+    elif isinstance(encoder, nn.Module):
         width = count_features(encoder, inputs.kind, inputs.form(), samples[:2])
         made = wrap_encoder(copy.deepcopy(encoder), inputs.kind, inputs.form(), width)
     else:
@@ -141,20 +173,26 @@ def make_encoder(encoder: str | nn.Module, prepared: Prepared) -> Encoder:
     return made
 
 
-def make_augment(augment: Any, inputs: Inputs) -> Augment | None:
+def make_augment(augment: Any, inputs: Inputs, encoder: Encoder) -> Augment | None:
     """Return what is done to a training batch: "auto" shifts images a little and blots out a square, None does nothing.
 
-    What is partly hidden could be of several classes: it teaches attention to doubt.
+    What is partly hidden could be of several classes: it teaches attention to doubt. A frozen encoder sees every sample
+    once, before training, as it is.
     """
     if augment is None:
         return None
     if callable(augment):
+        if isinstance(encoder.front, Frozen):
+            raise UserError(
+                "augment changes samples anew in each epoch, but a frozen encoder reads them only once; pass "
+                "augment='auto' (none, here), or use fine_tuned(module)."
+            )
         return augment
     if augment != "auto":
         raise UserError(
             f"augment must be 'auto', None or a callable (images, generator) -> images, but got {augment!r}."
         )
-    if inputs.kind != "images":
+    if inputs.kind != "images" or isinstance(encoder.front, Frozen):
         return None
     size = min(inputs.form()["height"], inputs.form()["width"])
     return Augmentation(padding=max(1, round(size / 14)), cutout=round(0.35 * size))

@@ -5,9 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from protoattend.training.loop import Step
+
+
+@contextmanager
+def counting_bar(verbose: int, total: int, title: str) -> Iterator[Callable[[int], None]]:
+    """Yield a callback that hears how many of `total` rows are done; with verbose=0 it does nothing."""
+    if not verbose:
+        yield lambda done: None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, transient=verbose < 2) as progress:
+        task = progress.add_task(title, total=total)
+        yield lambda done: progress.update(task, completed=done)
 
 
 @contextmanager

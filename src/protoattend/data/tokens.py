@@ -1,0 +1,88 @@
+"""Texts for a pre-trained model: read by its own tokenizer, kept as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from protoattend.encoders.text import Tokenizer
+from protoattend.errors import UserError
+
+
+@dataclass(frozen=True)
+class TokenInputs:
+    """Texts as tokens: `(n, K, L)` where the tokenizer gives K named arrays, `(n, L)` where it gives ids alone."""
+
+    tokenizer: Tokenizer
+    names: tuple[str, ...]
+    kind: ClassVar[str] = "text"
+
+    @classmethod
+    def fit(cls, X: Any, tokenizer: Tokenizer) -> TokenInputs:
+        tokens = tokenizer(list(as_texts(X[:2])))
+        names = tuple(map(str, tokens)) if isinstance(tokens, Mapping) else ()
+        return cls(tokenizer, names)
+
+    def source(self, X: Any) -> np.ndarray:
+        return as_texts(X)
+
+    def tensor(self, source: np.ndarray) -> Tensor:
+        tokens = self.tokenizer(list(source))
+        if not self.names:
+            return _ids(tokens, len(source), "ids")
+        if not isinstance(tokens, Mapping) or set(tokens) != set(self.names):
+            got = list(tokens) if isinstance(tokens, Mapping) else type(tokens).__name__
+            raise UserError(f"a tokenizer must give {list(self.names)} as in fit, but it gave {got}; use the same one.")
+        columns = [_ids(tokens[name], len(source), name) for name in self.names]
+        if len({column.shape for column in columns}) > 1:
+            shapes = {name: tuple(column.shape) for name, column in zip(self.names, columns, strict=True)}
+            raise UserError(f"all arrays of a tokenizer must be of one shape (n, L), but they are {shapes}.")
+        return torch.stack(columns, dim=1)
+
+    def exhibit(self, row: Any) -> str:
+        return str(row)
+
+    def form(self) -> dict[str, Any]:
+        return {"names": self.names}
+
+    def state(self) -> dict[str, Any]:
+        return {"names": self.names}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any], tokenizer: Tokenizer) -> TokenInputs:
+        return cls(tokenizer, tuple(state["names"]))
+
+
+def as_texts(X: Any) -> np.ndarray:
+    """Return texts as an array of str objects, each checked."""
+    texts = np.empty(len(X), dtype=object)
+    for i, text in enumerate(X):
+        if not isinstance(text, str):
+            raise UserError(
+                f"every text must be a str, but X[{i}] is {text!r} of type {type(text).__name__}; "
+                "drop it or pass an empty string, which is read as a text without characters."
+            )
+        texts[i] = text
+    return texts
+
+
+def _ids(values: Any, n_texts: int, name: str) -> Tensor:
+    """Return one array of a tokenizer, a tensor or nested lists, as int32 `(n, L)`."""
+    try:
+        ids = np.asarray(values)
+        what = f"of {ids.dtype} and shape {ids.shape}"
+    except ValueError:
+        ids, what = np.empty(0), "made of lists of several lengths"
+    if ids.shape == (n_texts, 0):
+        ids = np.zeros((n_texts, 1), dtype=np.int32)  # texts without tokens are one padding token each
+    if ids.ndim != 2 or ids.dtype.kind not in "iub" or len(ids) != n_texts:
+        raise UserError(
+            f"a tokenizer must give integers ({n_texts}, L) for {n_texts} texts, but {name} is {what}; "
+            "let it pad: for example lambda texts: tokenizer(texts, padding=True, truncation=True)."
+        )
+    return torch.from_numpy(ids.astype(np.int32))
