@@ -139,7 +139,7 @@ def test_a_wide_table_gets_fewer_bins_a_column(n_numbers: int) -> None:
 
 @pytest.mark.parametrize("name", ["mlp", "lstm", "features"])
 def test_state_comes_back_and_rows_do_not_depend_on_their_batch(name: str) -> None:
-    form = {"n_numbers": 3, "cardinalities": [4, 3]}
+    form = {"n_numbers": 3, "cardinalities": [4, 3], "means": [0.0] * 3, "scales": [1.0] * 3}
     first, second = (build_encoder(name, "table", form).eval() for _ in range(2))
     first.learn_from(samples())
     second.load_state_dict(first.state_dict())

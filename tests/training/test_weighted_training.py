@@ -13,6 +13,7 @@ from torch.nn import functional as F
 from protoattend.core.mixup import Mix
 from protoattend.core.model import InBatch, ProtoAttend
 from protoattend.core.objectives import OBJECTIVES
+from protoattend.data.inputs import fit_inputs
 from protoattend.data.labels import Classes
 from protoattend.training import prepare as ready
 from protoattend.training.candidates import STRATEGIES, InBatchStrategy, make_strategy
@@ -292,7 +293,7 @@ def test_batch_norm_is_refreshed_on_what_is_drawn() -> None:
 
 def prepared(**params: Any) -> ready.Prepared:
     X, y = np.arange(300.0)[:, None], np.array(["rare"] * 50 + ["usual"] * 250)
-    defaults = {"categorical": None, "validation_fraction": 0.2, "generator": generator()}
+    defaults = {"learn_inputs": fit_inputs, "validation_fraction": 0.2, "generator": generator()}
     return ready.prepare(X, y, **{**defaults, **params})
 
 

@@ -51,9 +51,10 @@ class BinnedTable(nn.Module):
         self.missing_seen: Tensor
         self.register_buffer("edges", torch.zeros(n_numbers, n_bins + 1))
         self.register_buffer("missing_seen", torch.zeros(n_numbers))
-        bound = (n_bins + 2) ** -0.5
+        # He's bound for ReLU: with that of nn.Linear rows look so much alike at first that short trainings stay there.
+        bound = (6 / (n_bins + 2)) ** 0.5
         self.weight = nn.Parameter(torch.empty(n_numbers, n_bins + 2, width).uniform_(-bound, bound))
-        self.bias = nn.Parameter(torch.empty(n_numbers, 1, width).uniform_(-bound, bound))
+        self.bias = nn.Parameter(torch.zeros(n_numbers, 1, width))
         widths = [min(32, 2 + cardinality // 2) for cardinality in cardinalities]
         self.embeddings = nn.ModuleList(
             nn.Embedding(cardinality, size, padding_idx=0)
