@@ -138,9 +138,9 @@ class ProtoAttendClassifier(ClassifierMixin, BaseEstimator):
     # -- learning -----------------------------------------------------------------------------------------------------
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> ProtoAttendClassifier:
-        """Train on X and y, then make all of X the database. A torch Dataset of (x, y), or ImageFiles, needs no y.
+        """Train on X and y, then make X the database. A torch Dataset of (x, y), or ImageFiles, needs no y.
 
-        `sample_weight` `(n,)` is how many times each row counts, in batches, in validation and as a candidate: 2 is as
+        `sample_weight` `(n,)` is how many times each row counts, in the loss, as a candidate and in validation: 2 is as
         good as the row twice, and a row of weight 0 is left out.
         """
         if self.n_processes != 1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,7 @@ def test_parameters_that_json_does_not_know(wine: Any, tmp_path: Path) -> None:
     classifier = ProtoAttendClassifier(
         schedule=ExponentialDecay(0.9, 10),
         class_weight={0: 2.0, 1: 1.0},
+        undersample={2: 0.5},
         categorical_features=None,
         max_epochs=1,
         random_state=0,
@@ -93,3 +95,30 @@ def test_labels_that_cannot_be_saved(wine: Any, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="only str, int, float and bool labels"):
         classifier.save(tmp_path / "model")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_of_format_version_1_is_still_read() -> None:
+    """Saved before there were weights, after a row was removed and one relabelled."""
+    here = Path(__file__).parent
+    assert json.loads((here / "classifier-v1" / "database" / "meta.json").read_text())["version"] == 1
+    loaded = ProtoAttendClassifier.load(here / "classifier-v1")
+    assert loaded.undersample is None
+    assert set(loaded.database_.weights.tolist()) == {1.0}
+    assert 4 not in loaded.database_.indices
+    for row in json.loads((here / "classifier-v1.json").read_text()):
+        np.testing.assert_allclose(loaded.predict_proba([row["x"]]), [row["proba"]], atol=2e-5)
+        assert [p.index for p in loaded.explain([row["x"]])[0].prototypes] == row["prototypes"]
+
+
+def test_a_newer_folder_needs_its_weights(wine_classifier: ProtoAttendClassifier, tmp_path: Path) -> None:
+    wine_classifier.save(tmp_path / "model")
+    path = tmp_path / "model" / "database" / "meta.json"
+    meta = json.loads(path.read_text())
+    assert meta["version"] == 2
+    del meta["sha256"]["weights.npy"]
+    path.write_text(json.dumps(meta))
+    with pytest.raises(BadFile, match="weights"):
+        ProtoAttendClassifier.load(tmp_path / "model")
+    path.write_text(json.dumps(meta | {"version": 0}))
+    with pytest.raises(BadFile, match="format version 0, but this protoattend reads version 2"):
+        ProtoAttendClassifier.load(tmp_path / "model")

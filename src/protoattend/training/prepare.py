@@ -66,9 +66,7 @@ class Prepared:
 
     def validation_candidates(self, generator: torch.Generator) -> Labelled:
         """Return the training rows that validation attends to: the same ones each time."""
-        labels, shares = self.train.labels, self.train.shares
-        kept = self.train if shares is None else self.train.at(choose_rows(labels, shares, generator))
-        return kept.at(torch.randperm(len(kept), generator=generator)[:VALIDATION_CANDIDATES])
+        return self.train.at(self.train.shuffled(generator)[:VALIDATION_CANDIDATES])
 
     def measured(self, class_weight: Tensor | None) -> Labelled | None:
         """Return the validation rows, each weighing as much as its like do in training.
