@@ -68,7 +68,8 @@ def load_classifier(
     """Read a classifier from its folder, checked."""
     path = Path(folder)
     meta = read_meta(path, WHAT, VERSION)
-    if meta["own_module"] and meta["own_module"] != _how_given(encoder):
+    own = "module" if meta["own_module"] is True else meta["own_module"]  # True was written when there was one way
+    if own and own != _how_given(encoder):
         raise UserError(
             f"{folder} was trained with a module of your own ({meta['params']['encoder']}), whose code is not saved, "
             f"but encoder={_named(encoder)}; pass it as in fit: ProtoAttendClassifier.load(folder, encoder=module), or "

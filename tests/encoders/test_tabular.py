@@ -45,14 +45,15 @@ def test_binned_table_equals_plain_loops() -> None:
     assert out.shape == (20, table.out_features)
     for i, row in enumerate(x.tolist()):
         expected: list[float] = []
-        for j in range(3):
+        values = [0.0 if math.isnan(value) else value for value in row[:3]]
+        for j, value in enumerate(values):
             missing = math.isnan(row[j])
-            value = 0.0 if missing else row[j]
             inputs = [position_by_hand(value, low, high) for low, high in zip(edges[j], edges[j][1:], strict=False)]
             inputs += [value, float(missing and j == 2)]
             for unit in range(5):
                 total = bias[j][0][unit] + sum(a * w[unit] for a, w in zip(inputs, weight[j], strict=True))
                 expected.append(max(0.0, total))
+        expected += values
         for k, code in enumerate(row[3:]):
             expected += table.embeddings[k].weight[int(code)].tolist()
         torch.testing.assert_close(out[i], torch.tensor(expected), atol=1e-4, rtol=1e-4)
@@ -72,7 +73,7 @@ def test_a_missing_value_is_marked_only_where_training_saw_one() -> None:
 def test_an_unknown_category_is_all_zeros_and_stays_so() -> None:
     table, x = binned(), samples(2, seed=1)
     x[:, 3:] = 0.0
-    assert not table(x)[:, 15:].any()
+    assert not table(x)[:, 18:].any()
     assert not PlainTable(3, (4, 3))(x)[:, 3:].any()
     table(x).sum().backward()
     assert not table.embeddings[0].weight.grad.any()

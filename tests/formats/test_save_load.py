@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from torch import nn
 
 from protoattend import ProtoAttendClassifier
 from protoattend.errors import BadFile, UserError
@@ -101,7 +102,8 @@ def test_a_folder_of_format_version_1_is_still_read() -> None:
     """Saved before there were weights, after a row was removed and one relabelled."""
     here = Path(__file__).parent
     assert json.loads((here / "classifier-v1" / "database" / "meta.json").read_text())["version"] == 1
-    loaded = ProtoAttendClassifier.load(here / "classifier-v1")
+    module = nn.Sequential(nn.Linear(4, 8), nn.ReLU())
+    loaded = ProtoAttendClassifier.load(here / "classifier-v1", encoder=module)
     assert loaded.undersample is None
     assert set(loaded.database_.weights.tolist()) == {1.0}
     assert 4 not in loaded.database_.indices

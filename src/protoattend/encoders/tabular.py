@@ -40,7 +40,8 @@ class BinnedTable(nn.Module):
 
     A number is encoded piecewise-linearly (Gorishniy et al. 2022): its position in each of the bins, from 0 below to 1
     above. With the number itself and, where training saw missing values, an indicator of those, that goes through a
-    small layer of the column's own with ReLU. A category has a learned embedding; an unknown one is all zeros.
+    small layer of the column's own with ReLU; the number is there beside it, so that short trainings on few rows have
+    something straight to begin with. A category has a learned embedding; an unknown one is all zeros.
     """
 
     def __init__(self, n_numbers: int, cardinalities: Sequence[int], *, width: int = 16) -> None:
@@ -60,7 +61,7 @@ class BinnedTable(nn.Module):
             nn.Embedding(cardinality, size, padding_idx=0)
             for cardinality, size in zip(cardinalities, widths, strict=True)
         )
-        self.out_features = n_numbers * width + sum(widths)
+        self.out_features = n_numbers * (width + 1) + sum(widths)
 
     def learn_from(self, samples: Tensor) -> None:
         """Set the bin edges from each number in the training samples `(n, f)`."""
@@ -81,7 +82,7 @@ class BinnedTable(nn.Module):
         indicators = (missing * self.missing_seen).T[:, :, None]
         inputs = torch.cat([positions, numbers.clamp(-8, 8), indicators], dim=2)
         embedded = F.relu(torch.baddbmm(self.bias, inputs, self.weight))
-        parts = [embedded.transpose(0, 1).flatten(1)]
+        parts = [embedded.transpose(0, 1).flatten(1), inputs[:, :, -2].T]
         parts += [embedding(codes[:, j]) for j, embedding in enumerate(self.embeddings)]
         return torch.cat(parts, dim=1)
 
