@@ -16,6 +16,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 from protoattend import CandidateDatabase, ProtoAttendClassifier
 from protoattend.baselines.plain import PlainClassifier
 from protoattend.errors import UserError
+from protoattend.training.candidates import SampledStrategy
 
 QUICK: dict[str, Any] = {"max_epochs": 3, "random_state": 0, "verbose": 0}
 
@@ -215,6 +216,23 @@ def test_undersampling_thins_the_database_for_good(wine: Any) -> None:
     )
     np.testing.assert_array_equal(again.database_.indices, database.indices)
     assert not np.array_equal(other.database_.indices, database.indices)
+
+
+def test_sampled_candidates_are_undersampled_in_training(wine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = wine
+    drawn: list[list[int]] = []
+    draw = SampledStrategy.draw
+
+    def spy(self: SampledStrategy, *args: Any) -> Any:
+        made = draw(self, *args)
+        drawn.append(np.bincount(made.labels, minlength=3).tolist())
+        return made
+
+    monkeypatch.setattr(SampledStrategy, "draw", spy)
+    ProtoAttendClassifier(candidates="sampled", undersample={1: 0.1}, validation_fraction=0.0, **QUICK).fit(X, y)
+    whole = np.array([59, round(0.1 * 71), 48])  # of which one is left to the next draw
+    assert drawn
+    assert all(((whole - counts) >= 0).all() and sum(counts) == whole.sum() - 1 for counts in drawn)
 
 
 def test_files_keep_weights_shares_and_edits(wine: Any, tmp_path: Path) -> None:
