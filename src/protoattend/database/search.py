@@ -19,7 +19,8 @@ from protoattend.core.attention import attention_scores
 from protoattend.core.normalize import require_a_finite_maximum, softmax
 from protoattend.errors import choose
 
-CHUNK = 4096  # candidates at a time: with 256 queries the scores stay in a core's cache
+SCORES = 1 << 20  # held at once: they stay in the cache, and one query takes a million candidates in one go
+BLOCK = 64  # candidates of which only the largest score is looked at, unless that one contends
 QUERIES = 256
 HELD = 1 << 22  # scores held at once when many candidates share the weight
 
@@ -55,8 +56,17 @@ class Prototypes:
     weights: Tensor
 
 
+@dataclass(frozen=True)
+class Attention:
+    """Decisions and each query's heaviest prototypes: positions and weights `(B, top)`, 0 where there are fewer."""
+
+    decisions: Decisions
+    positions: Tensor
+    weights: Tensor
+
+
 def decide(
-    queries: Tensor, candidates: Searchable, *, normalize: str, own: Tensor | None = None, chunk: int = CHUNK
+    queries: Tensor, candidates: Searchable, *, normalize: str, own: Tensor | None = None, chunk: int | None = None
 ) -> Decisions:
     """Return the decisions for queries `(B, d_att)`; `own` `(B,)` gives the position each query may not attend to."""
     choose(normalize, ("softmax", "sparsemax"), "normalize")
@@ -66,15 +76,28 @@ def decide(
             parts.append(_decide_softmax(some, candidates, theirs, chunk))
         else:
             parts += [_decide_sparse(kept, candidates) for kept in _supports(some, candidates, theirs, chunk)]
-    return Decisions(
-        torch.cat([part.logits for part in parts]),
-        torch.cat([part.class_mass for part in parts]),
-        torch.cat([part.largest_score for part in parts]),
+    return _joined(parts)
+
+
+def attend(queries: Tensor, candidates: Searchable, *, normalize: str, top: int = 10) -> Attention:
+    """Return the decisions and, from the same scan, the `top` heaviest prototypes of each query."""
+    choose(normalize, ("softmax", "sparsemax"), "normalize")
+    if normalize == "softmax":
+        found = [(p.positions[:top], p.weights[:top]) for p in prototypes(queries, candidates, normalize=normalize)]
+        decisions = decide(queries, candidates, normalize=normalize)
+        positions, weights = (torch.stack(column) for column in zip(*found, strict=True))
+        return Attention(decisions, positions, weights)
+    supports = [kept for some, _ in _query_blocks(queries, None) for kept in _supports(some, candidates, None, None)]
+    heaviest = [kept.heaviest(top) for kept in supports]
+    return Attention(
+        _joined([_decide_sparse(kept, candidates) for kept in supports]),
+        torch.cat([positions for positions, _ in heaviest]),
+        torch.cat([weights for _, weights in heaviest]),
     )
 
 
 def prototypes(
-    queries: Tensor, candidates: Searchable, *, normalize: str, own: Tensor | None = None, chunk: int = CHUNK
+    queries: Tensor, candidates: Searchable, *, normalize: str, own: Tensor | None = None, chunk: int | None = None
 ) -> list[Prototypes]:
     """Return, for each query, all candidates with non-zero weight."""
     choose(normalize, ("softmax", "sparsemax"), "normalize")
@@ -103,6 +126,16 @@ class _Supports:
     weights: Tensor
     largest: Tensor
 
+    def heaviest(self, top: int) -> tuple[Tensor, Tensor]:
+        """Return positions and weights `(n_rows, top)` of each row's heaviest; where there are fewer, weight 0."""
+        order = self.weights.argsort(descending=True)
+        order = order[self.rows[order].argsort(stable=True)]  # by row, then by weight
+        counts = torch.bincount(self.rows, minlength=self.n_rows)
+        place = torch.arange(top, device=order.device)
+        there = place < counts[:, None]
+        chosen = order[((counts.cumsum(0) - counts)[:, None] + place).clamp_(max=len(order) - 1)]
+        return self.positions[chosen] * there, self.weights[chosen] * there
+
     def split(self) -> list[Prototypes]:
         counts = torch.bincount(self.rows, minlength=self.n_rows).tolist()
         split = []
@@ -110,6 +143,21 @@ class _Supports:
             order = weights.argsort(descending=True, stable=True)
             split.append(Prototypes(positions[order], weights[order]))
         return split
+
+
+def _joined(parts: list[Decisions]) -> Decisions:
+    if len(parts) == 1:
+        return parts[0]
+    return Decisions(
+        torch.cat([part.logits for part in parts]),
+        torch.cat([part.class_mass for part in parts]),
+        torch.cat([part.largest_score for part in parts]),
+    )
+
+
+def _chunk(n_queries: int) -> int:
+    """Return how many candidates are scored at a time: whole blocks, and about SCORES scores."""
+    return max(1, SCORES // (n_queries * BLOCK)) * BLOCK
 
 
 def _query_blocks(queries: Tensor, own: Tensor | None, size: int = QUERIES) -> Iterator[tuple[Tensor, Tensor | None]]:
@@ -125,13 +173,14 @@ def _without_own(scores: Tensor, own: Tensor | None, start: int) -> Tensor:
     return scores
 
 
-def _decide_softmax(queries: Tensor, candidates: Searchable, own: Tensor | None, chunk: int) -> Decisions:
+def _decide_softmax(queries: Tensor, candidates: Searchable, own: Tensor | None, chunk: int | None) -> Decisions:
     n_classes = candidates.class_scores.shape[1]
     largest = queries.new_full((len(queries), 1), -torch.inf)
     total = queries.new_zeros(len(queries), 1)
     sums = queries.new_zeros(len(queries), 2 * n_classes)
-    for start in range(0, len(candidates.keys), chunk):
-        here = slice(start, start + chunk)
+    length = chunk or _chunk(len(queries))
+    for start in range(0, len(candidates.keys), length):
+        here = slice(start, start + length)
         scores = _without_own(attention_scores(queries, candidates.keys[here]), own, start)
         highest = torch.maximum(largest, scores.amax(1, keepdim=True))
         # Until a first finite score is seen, highest is -inf and -inf - -inf would be NaN.
@@ -166,7 +215,7 @@ def _decide_sparse(support: _Supports, candidates: Searchable) -> Decisions:
     return Decisions(logits, mass, support.largest)
 
 
-def _supports(queries: Tensor, candidates: Searchable, own: Tensor | None, chunk: int) -> Iterator[_Supports]:
+def _supports(queries: Tensor, candidates: Searchable, own: Tensor | None, chunk: int | None) -> Iterator[_Supports]:
     """Yield the sparsemax supports of the queries in order, in as many pieces as memory asks for."""
     contenders = _contenders(queries, candidates, own, chunk)
     if contenders is None:  # flat scores: nearly all candidates contend, so take fewer queries at a time
@@ -177,8 +226,10 @@ def _supports(queries: Tensor, candidates: Searchable, own: Tensor | None, chunk
     rows, positions, scores, largest, reach = contenders
     shifted = (scores - largest[rows]).double()
     counts = None if candidates.weights is None else candidates.weights[positions].double()
-    tau = _threshold(shifted, rows, -reach.double(), counts)
-    weights = shifted - tau[rows]
+    if len(queries) == 1 and counts is None:
+        weights = shifted - _threshold_of_one(shifted)
+    else:
+        weights = shifted - _threshold(shifted, rows, -reach.double(), counts)[rows]
     if counts is not None:
         weights *= counts
     inside = weights > 0
@@ -186,38 +237,61 @@ def _supports(queries: Tensor, candidates: Searchable, own: Tensor | None, chunk
 
 
 def _contenders(
-    queries: Tensor, candidates: Searchable, own: Tensor | None, chunk: int
+    queries: Tensor, candidates: Searchable, own: Tensor | None, chunk: int | None
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor] | None:
     """Return rows, positions and scores within `reach` of each row's largest, that, and reach; None if too many.
 
     A candidate of weight w gets at most all of the decision, w (z - tau) <= 1, so tau is at least z - 1 / w. With the
     largest score for z, nothing 1 / w or more below it gets any.
     """
-    keys, counts = candidates.keys, candidates.weights
-    scaled = queries / math.sqrt(queries.shape[1])
+    counts = candidates.weights
     largest = queries.new_full((len(queries),), -torch.inf)
     reach = torch.ones_like(largest)
     kept: list[tuple[Tensor, Tensor, Tensor]] = []
-    held = 0
-    for start in range(0, len(keys), chunk):
-        scores = _without_own(scaled @ keys[start : start + chunk].T, own, start)
-        highest = scores.amax(1)
+    n_kept = 0
+    for start, scores in _scored_chunks(queries, candidates.keys, own, chunk or _chunk(len(queries))):
+        blocks = scores.view(len(queries), -1, BLOCK)
+        highest = blocks.amax(2)
+        peak = highest.amax(1)
         if counts is not None:
-            better = (highest > largest).nonzero().squeeze(1)
+            better = (peak > largest).nonzero().squeeze(1)
             reach[better] = 1 / counts[start + scores[better].argmax(1)].to(reach.dtype)
-        largest = torch.maximum(largest, highest)
-        rows, columns = (scores - largest[:, None] > -reach[:, None]).nonzero(as_tuple=True)
-        kept.append((rows, columns + start, scores[rows, columns]))
-        held += len(rows)
-        if held > HELD:
+        largest = torch.maximum(largest, peak)
+        # Differences, not a floor to compare with: among huge scores largest - 1 rounds to largest.
+        of_block, block = (highest - largest[:, None] > -reach[:, None]).nonzero(as_tuple=True)
+        near = blocks[of_block, block]
+        which, place = (near - largest[of_block, None] > -reach[of_block, None]).nonzero(as_tuple=True)
+        kept.append((of_block[which], start + block[which] * BLOCK + place, near[which, place]))
+        n_kept += len(which)
+        if n_kept > HELD:
             kept = [_still_contending(kept, largest, reach)]
-            held = len(kept[0][0])
-            if held > HELD and len(queries) > 1:
+            n_kept = len(kept[0][0])
+            if n_kept > HELD and len(queries) > 1:
                 return None
     require_a_finite_maximum(largest)
-    rows, positions, scores = _still_contending(kept, largest, reach)
-    order = rows.argsort(stable=True)
-    return rows[order], positions[order], scores[order], largest, reach
+    # What is in one piece was compared with the final largest already.
+    rows, positions, scores = kept[0] if len(kept) == 1 else _still_contending(kept, largest, reach)
+    if len(queries) > 1:
+        order = rows.argsort(stable=True)
+        rows, positions, scores = rows[order], positions[order], scores[order]
+    return rows, positions, scores, largest, reach
+
+
+def _scored_chunks(queries: Tensor, keys: Tensor, own: Tensor | None, chunk: int) -> Iterator[tuple[int, Tensor]]:
+    """Yield where each chunk of candidates starts and its scores `(B, n)`, n filled up to whole blocks with -inf.
+
+    The memory is the same for every chunk, for fresh one costs more than the product itself.
+    """
+    scaled = queries / math.sqrt(queries.shape[1])
+    length = min(chunk, len(keys))
+    memory = queries.new_empty(len(queries), length)
+    for start in range(0, len(keys), length):
+        part = keys[start : start + length]
+        if len(part) == length and length % BLOCK == 0:
+            scores = torch.mm(scaled, part.T, out=memory)
+        else:
+            scores = F.pad(scaled @ part.T, (0, -len(part) % BLOCK), value=-torch.inf)
+        yield start, _without_own(scores, own, start)
 
 
 def _still_contending(
@@ -226,6 +300,14 @@ def _still_contending(
     rows, positions, scores = (torch.cat(column) for column in zip(*kept, strict=True))
     inside = scores - largest[rows] > -reach[rows]
     return rows[inside], positions[inside], scores[inside]
+
+
+def _threshold_of_one(shifted: Tensor) -> Tensor:
+    """Return tau for the scores of one row, whose largest is 0, by sorting: for few scores that is the fewest steps."""
+    ordered = shifted.sort(descending=True).values
+    rank = torch.arange(1, len(ordered) + 1, dtype=shifted.dtype)
+    # Over the k largest scores alone tau would be (sum - 1) / k; the true one is the largest of these over k.
+    return ((ordered.cumsum(0) - 1.0) / rank).max()
 
 
 def _threshold(shifted: Tensor, rows: Tensor, tau: Tensor, counts: Tensor | None) -> Tensor:
