@@ -1,0 +1,229 @@
+"""What training by attention costs beside the plain encoder: time of an epoch, time to accuracy, accuracy reached.
+
+    PROTOATTEND_DATA=../shared/data python benchmarks/training_cost.py [--quick]
+
+Same encoder ("fast-cnn"), data, optimiser and epochs for all. Accuracy is that of 10,000 rows of the training split
+that were held out; the test split is not touched. `--quick` measures the time of an epoch alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from statistics import mean, median
+from typing import Any
+
+import numpy as np
+import record
+from rich.console import Console
+from rich.table import Table
+from torch import nn
+from torch.nn import functional
+
+from protoattend import ProtoAttendClassifier
+from protoattend.baselines.plain import PlainClassifier
+from protoattend.core.model import Fresh, Reencoded
+from protoattend.data import datasets
+from protoattend.data.augment import Augmentation
+from protoattend.encoders.image import FastCNN
+
+HELD_OUT = 10_000
+WIDTHS = (16, 64, 128)  # half of the usual ones: a quarter of the time
+COMMON = {"mixup": 0.0, "validation_fraction": 0.0, "verbose": 0}
+METHODS: Mapping[str, tuple[type[Any], dict[str, Any]]] = {
+    "plain encoder": (PlainClassifier, {}),
+    "in-batch softmax": (ProtoAttendClassifier, {"normalize": "softmax"}),
+    "in-batch sparsemax": (ProtoAttendClassifier, {}),
+    "bank sparsemax": (ProtoAttendClassifier, {"candidates": "bank"}),
+}
+SAMPLED = {"sampled sparsemax, D=1024": (ProtoAttendClassifier, {"candidates": "sampled", "n_candidates": 1024})}
+PLAIN, OURS = "plain encoder", "in-batch sparsemax"
+TOLERANCE = 0.003  # of accuracy
+MANY, FEW_INPUTS = 16_384, 128
+
+
+@dataclass(frozen=True)
+class Task:
+    data: str
+    augment: Augmentation
+    epochs: int
+    seeds: int
+
+
+TASKS = (
+    Task("fashion-mnist", Augmentation(padding=2, horizontal=True), epochs=6, seeds=3),
+    Task("cifar-10", Augmentation(padding=2, horizontal=True, cutout=8), epochs=8, seeds=1),
+)
+
+
+@dataclass(frozen=True)
+class Run:
+    """One training: seconds of its epochs, and the accuracy after each of them on rows it has not seen."""
+
+    seconds: list[float]
+    accuracy: list[float]
+    prototypes95: float
+
+    def time_to(self, accuracy: float) -> float:
+        """Return the seconds until `accuracy` was reached; infinite if it never was."""
+        reached = [sum(self.seconds[: i + 1]) for i, a in enumerate(self.accuracy) if a >= accuracy]
+        return reached[0] if reached else float("inf")
+
+
+def train(method: str, task: Task, rows: tuple[np.ndarray, np.ndarray], seed: int) -> Run:
+    """Train one method on all rows but those held out, which are measured after every epoch."""
+    kind, params = METHODS[method]
+    X, y = rows
+    clf = kind(
+        encoder=_encoder(X),
+        augment=task.augment,
+        max_epochs=task.epochs,
+        random_state=seed,
+        **{**COMMON, **params, "validation_fraction": HELD_OUT / len(y)},
+    ).fit(X, y)
+    measures = [record.measures for record in clf.history_]
+    return Run(
+        [record.seconds for record in clf.history_],
+        [m.prototype_accuracy for m in measures if m is not None],
+        measures[-1].median_prototypes,
+    )
+
+
+def epoch_times(task: Task, rows: tuple[np.ndarray, np.ndarray], rounds: int, steps: int) -> dict[str, list[float]]:
+    """Time short epochs of every method in turn, so that a disturbance of the machine meets all of them."""
+    X, y = (part[: steps * 256] for part in rows)
+    times: dict[str, list[float]] = {name: [] for name in (*METHODS, *SAMPLED)}
+    for turn in range(rounds + 1):
+        for name, (kind, params) in (METHODS | SAMPLED).items():
+            few = len(y) if name in METHODS else max(2048, len(y) // 4)
+            clf = kind(encoder=_encoder(X), augment=task.augment, max_epochs=1, random_state=0, **COMMON, **params)
+            seconds = clf.fit(X[:few], y[:few]).history_[0].seconds * len(y) / few
+            if turn:  # the first round warms up
+                times[name].append(seconds)
+    return times
+
+
+def reencoding(task: Task, rows: tuple[np.ndarray, np.ndarray], rounds: int) -> dict[str, Any]:
+    """Time a step with 16,384 candidates, with gradient through all and through those of any weight, in turn."""
+    X, y = (part[: MANY + FEW_INPUTS] for part in rows)
+    clf = ProtoAttendClassifier(encoder=_encoder(X), augment=task.augment, max_epochs=2, random_state=0, **COMMON).fit(
+        X, y
+    )  # scores are flat before any training, and then every candidate has weight
+    model, samples = clf.model_.train(), clf.inputs_.tensor(clf.inputs_.source(X))
+    x, candidates = samples[:FEW_INPUTS], samples[FEW_INPUTS:]
+    targets = clf.database_.rows.labels[:FEW_INPUTS]
+    times: dict[str, list[float]] = {"all": [], "support": []}
+    chosen = 0
+    for turn in range(rounds + 1):
+        for name, source in (("all", Fresh(candidates)), ("support", Reencoded(candidates))):
+            started = time.perf_counter()
+            output = model(x, source)
+            functional.cross_entropy(output.prototype_logits, targets).backward()
+            if turn:
+                times[name].append(time.perf_counter() - started)
+            chosen = len(output.chosen) if output.chosen is not None else chosen
+            model.zero_grad()
+    medians = {name: median(values) for name, values in times.items()}
+    return {
+        "candidates": MANY,
+        "inputs": FEW_INPUTS,
+        "reencoded": chosen,
+        "seconds": medians,
+        "speedup": medians["all"] / medians["support"],
+    }
+
+
+def compare(task: Task) -> dict[str, Any]:
+    """Train every method on a task, method by method for each seed, and say how each does beside the plain encoder."""
+    rows = _load(task)
+    runs: dict[str, list[Run]] = {name: [] for name in METHODS}
+    for seed in range(task.seeds):
+        for name in METHODS:
+            runs[name].append(train(name, task, rows, seed))
+            last = runs[name][-1]
+            print(f"{task.data} seed {seed} {name}: {last.accuracy[-1]:.4f} in {sum(last.seconds):.0f} s", flush=True)
+    found = {}
+    for name, ours in runs.items():
+        pairs = list(zip(ours, runs[PLAIN], strict=True))
+        targets = [plain.accuracy[-1] - TOLERANCE for plain in runs[PLAIN]]
+        found[name] = {
+            "accuracy": [run.accuracy[-1] for run in ours],
+            "gap_points": 100 * mean(plain.accuracy[-1] - run.accuracy[-1] for run, plain in pairs),
+            "prototypes95": median(run.prototypes95 for run in ours),
+            "seconds": [sum(run.seconds) for run in ours],
+            "time_to_plain_minus_0.3_ratio": median(
+                run.time_to(target) / plain.time_to(target) for (run, plain), target in zip(pairs, targets, strict=True)
+            ),
+            "curves": [{"seconds": run.seconds, "accuracy": run.accuracy} for run in ours],
+        }
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="measure the time of an epoch alone, in under 3 minutes")
+    arguments = parser.parse_args()
+    first = TASKS[0]
+    rows = _load(first)
+    ratios = _ratios(epoch_times(first, rows, rounds=5, steps=24))
+    if arguments.quick:
+        _show({name: {"epoch_ratio": ratio} for name, ratio in ratios.items()}, "quick")
+        print(f"training_cost epoch_ratio={ratios[OURS]:.3f} time_to_plain_minus_0.3_ratio=nan accuracy_gap=nan")
+        return
+    again = reencoding(first, rows, rounds=3)
+    results = {task.data: compare(task) for task in TASKS}
+    for task in TASKS:
+        _show(results[task.data], task.data)
+    gap = max(found[name]["gap_points"] for found in results.values() for name in (OURS, "in-batch softmax"))
+    time_ratio = max(found[OURS]["time_to_plain_minus_0.3_ratio"] for found in results.values())
+    record.write(
+        "training_cost",
+        {
+            "epoch_ratio": ratios,
+            "sampled_is": "timed over a quarter of the steps and scaled",
+            "reencoding": again,
+            "results": results,
+            "held_out": HELD_OUT,
+            "widths": WIDTHS,
+            "seeds": {task.data: task.seeds for task in TASKS},
+        },
+    )
+    print(f"re-encoding {again['reencoded']} of {MANY} candidates: {again['speedup']:.2f} times as fast")
+    print(
+        f"training_cost epoch_ratio={ratios[OURS]:.3f} time_to_plain_minus_0.3_ratio={time_ratio:.2f} "
+        f"accuracy_gap={gap:.2f}"
+    )
+
+
+def _load(task: Task) -> tuple[np.ndarray, np.ndarray]:
+    data = datasets.load(task.data)
+    order = np.random.default_rng(0).permutation(len(data.y))
+    return np.asarray(data.X)[order], np.asarray(data.y)[order]
+
+
+def _show(found: Mapping[str, Mapping[str, Any]], title: str) -> None:
+    table = Table(title=title)
+    shown = [name for name in next(iter(found.values())) if name != "curves"]
+    for column in ("method", *shown):
+        table.add_column(column)
+    for name, values in found.items():
+        table.add_row(name, *(_cell(values[column]) for column in shown))
+    Console().print(table)
+
+
+def _cell(value: Any) -> str:
+    return " ".join(map(_cell, value)) if isinstance(value, list) else f"{value:.3f}" if value < 10 else f"{value:.0f}"
+
+
+def _encoder(X: np.ndarray) -> nn.Module:
+    return FastCNN(3 if X.ndim == 4 else 1, WIDTHS)
+
+
+def _ratios(times: Mapping[str, list[float]]) -> dict[str, float]:
+    return {name: median(a / b for a, b in zip(values, times[PLAIN], strict=True)) for name, values in times.items()}
+
+
+if __name__ == "__main__":
+    main()
