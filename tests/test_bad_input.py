@@ -60,7 +60,7 @@ def test_bad_data(bad_X: Any, y: Any, message: str) -> None:
         ({"learning_rate": -1.0}, "learning_rate=-1.0"),
         ({"lambda_sparse": -0.1}, "lambda_sparse=-0.1"),
         ({"validation_fraction": 1.0}, "validation_fraction"),
-        ({"n_processes": 2}, "n_processes must be 1"),
+        ({"n_processes": 0}, "n_processes must be an integer of at least 1"),
         ({"augment": "flip"}, "augment must be"),
         ({"class_weight": "heavy"}, "class_weight must be"),
         ({"categorical_features": ["colour"]}, "colour"),

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from protoattend.encoders.pretrained import fine_tuned as fine_tuned
     from protoattend.encoders.pretrained import frozen as frozen
     from protoattend.estimator import ProtoAttendClassifier as ProtoAttendClassifier
+    from protoattend.training.checkpoint import Checkpoints as Checkpoints
 
 __version__ = "0.1.0"
 
@@ -31,9 +32,11 @@ _HOMES = {
     "fine_tuned": "protoattend.encoders.pretrained",
     "frozen": "protoattend.encoders.pretrained",
     "read_data": "protoattend.data.readers",
+    "Checkpoints": "protoattend.training.checkpoint",
 }
 __all__ = [
     "CandidateDatabase",
+    "Checkpoints",
     "ImageFiles",
     "ImagePreparation",
     "ProtoAttend",

@@ -4,30 +4,39 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from protoattend.core.attention import confidence
 from protoattend.core.model import ProtoAttend
+from protoattend.core.ranks import ranks
 from protoattend.data.inputs import require_rows
 from protoattend.data.tables import TableInputs
 from protoattend.data.weights import warn_of_unusual_weights
 from protoattend.database.search import Decisions
-from protoattend.database.store import CandidateDatabase, encode
+from protoattend.database.store import CandidateDatabase, encode, encode_together
 from protoattend.encoders.pretrained import Pretrained
 from protoattend.errors import UserError
 from protoattend.export import load_classifier, save_classifier
+from protoattend.training import checkpoint, distributed
 from protoattend.training import prepare as ready
-from protoattend.training.candidates import make_strategy
+from protoattend.training.batches import Augment
+from protoattend.training.candidates import Strategy, make_strategy
+from protoattend.training.checkpoint import Checkpoints
+from protoattend.training.compiling import compiled
+from protoattend.training.config import TrainingConfig
 from protoattend.training.features import cache_features
 from protoattend.training.history import History
-from protoattend.training.loop import Augment, TrainingConfig, measure_with_prototypes, prototype_terms, train
+from protoattend.training.loop import train
+from protoattend.training.losses import prototype_terms
+from protoattend.training.measure import measure_with_prototypes
 from protoattend.training.progress import progress_bar
 from protoattend.training.schedule import Schedule
 from protoattend.trust.conformal import Conformal, class_support
@@ -57,6 +66,8 @@ class ProtoAttendClassifier(ClassifierMixin, BaseEstimator):
         and below 1 the encoder learns more as a plain one would (worth trying on large data).
     mixup : how strongly training inputs are blended in pairs, from 0 to 1 (images and tables); it keeps prototypes
         diverse and confidence honest.
+    label_smoothing : share of each target that is spread over all classes, from 0 to below 1; 0.1 makes training on
+        large data more accurate.
     d_att, d_out : widths of queries and keys, and of values.
     class_weight : None, "balanced" or {label: weight}, in the loss.
     undersample : None or {label: share}: how much of a frequent class is kept, in batches (each epoch anew) and in the
@@ -64,7 +75,9 @@ class ProtoAttendClassifier(ClassifierMixin, BaseEstimator):
     augment : "auto" (for images), None or a callable.
     categorical_features : columns of numbers that are really codes.
     validation_fraction : share of the rows held out to choose the best epoch; they are candidates afterwards.
-    n_processes : 1; training on several is not there yet.
+    patience : stop after this many validations in a row without a good epoch; None trains for all epochs.
+    n_processes : how many processes train together, on this machine (torchrun can start them on many).
+    compile : whether torch.compile makes the encoder's steps faster; it takes up to a minute, and a C++ compiler.
     device, random_state, verbose : where to compute; the seed; 0 is silent, 1 shows progress, 2 leaves it standing.
 
     Attributes
@@ -96,7 +109,9 @@ class ProtoAttendClassifier(ClassifierMixin, BaseEstimator):
         weight_decay: float = 0.0,
         attention_weight: float = 1.0,
         mixup: float = 1.0,
+        label_smoothing: float = 0.0,
         schedule: Schedule | None = None,
+        patience: int | None = None,
         d_att: int = 16,
         d_out: int = 64,
         class_weight: Mapping[Any, float] | str | None = None,
@@ -105,6 +120,7 @@ class ProtoAttendClassifier(ClassifierMixin, BaseEstimator):
         categorical_features: Any = None,
         validation_fraction: float = 0.1,
         device: str = "auto",
+        compile: bool = False,
         n_processes: int = 1,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 1,
@@ -122,7 +138,9 @@ class ProtoAttendClassifier(ClassifierMixin, BaseEstimator):
         self.weight_decay = weight_decay
         self.attention_weight = attention_weight
         self.mixup = mixup
+        self.label_smoothing = label_smoothing
         self.schedule = schedule
+        self.patience = patience
         self.d_att = d_att
         self.d_out = d_out
         self.class_weight = class_weight
@@ -131,21 +149,51 @@ class ProtoAttendClassifier(ClassifierMixin, BaseEstimator):
         self.categorical_features = categorical_features
         self.validation_fraction = validation_fraction
         self.device = device
+        self.compile = compile
         self.n_processes = n_processes
         self.random_state = random_state
         self.verbose = verbose
 
     # -- learning -----------------------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> ProtoAttendClassifier:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        checkpoint_to: str | os.PathLike[str] | Checkpoints | None = None,
+        resume_from: str | os.PathLike[str] | None = None,
+    ) -> ProtoAttendClassifier:
         """Train on X and y, then make X the database. A torch Dataset of (x, y), or ImageFiles, needs no y.
 
         `sample_weight` `(n,)` is how many times each row counts, in the loss, as a candidate and in validation: 2 is as
         good as the row twice, and a row of weight 0 is left out.
+        `checkpoint_to` is a folder for checkpoints. After a crash or Ctrl-C, the same call with `resume_from` that
+        folder goes on, writes further checkpoints there, and ends with the weights it would have had.
         """
-        if self.n_processes != 1:
-            raise UserError(f"n_processes must be 1, as training runs in one process, but got {self.n_processes!r}.")
-        with ready.seeded(self.random_state) as generator:
+        if not (isinstance(self.n_processes, int) and self.n_processes >= 1):
+            raise UserError(f"n_processes must be an integer of at least 1, but got {self.n_processes!r}.")
+        data = (X, y, sample_weight, checkpoint_to, resume_from)
+        with ExitStack() as stack:
+            stack.enter_context(distributed.joined())
+            if self.n_processes > 1 and ranks().size == 1:
+                silent = clone(self).set_params(verbose=0)
+                stack.enter_context(distributed.companions(self.n_processes, _fit, (silent, *data)))
+            _fit(self, *data)
+        return self
+
+    def _fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        checkpoint_to: str | os.PathLike[str] | Checkpoints | None,
+        resume_from: str | os.PathLike[str] | None,
+    ) -> None:
+        found = None if resume_from is None else checkpoint.read(resume_from)
+        seed = ready.draw_seed(self.random_state) if found is None else found.seed
+        with ready.seeded(seed) as generator:
             prepared = ready.prepare(
                 X,
                 y,
@@ -162,7 +210,7 @@ class ProtoAttendClassifier(ClassifierMixin, BaseEstimator):
             length = prepared.train.rows_of_an_epoch
             config = ready.make_config(self.get_params(deep=False), length, can_mix=encoder.can_mix)
             device = ready.resolve_device(self.device)
-            trained, prepared = cache_features(encoder, prepared, device=device, verbose=self.verbose)
+            trained, cached = cache_features(encoder, prepared, device=device, verbose=self.verbose)
             model = ready.make_model(
                 trained,
                 len(prepared.classes),
@@ -171,8 +219,23 @@ class ProtoAttendClassifier(ClassifierMixin, BaseEstimator):
                 normalize=self.normalize,
                 device=self.device,
             )
-            history = self._train(model, prepared, config, augment, generator)
-        encoded = encode(model, prepared.candidate_samples())
+            strategy = self._strategy(cached, config, augment)
+            with ExitStack() as stack:
+                if self.compile:
+                    stack.enter_context(compiled(model.encoder))
+                keeper: checkpoint.Keeper = checkpoint.NoKeeper()
+                if (to := checkpoint_to or resume_from) is not None:
+                    keeper = stack.enter_context(
+                        checkpoint.FileKeeper(
+                            to if isinstance(to, Checkpoints) else Checkpoints(to),
+                            seed=seed,
+                            identity=checkpoint.identity(self.get_params(deep=False), prepared.everything),
+                            strategy=strategy,
+                            found=found,
+                        )
+                    )
+                history = self._train(model, cached, config, strategy, augment, generator, seed, keeper)
+        encoded = encode_together(model, cached.candidate_samples())
         model.encoder = encoder
         database = CandidateDatabase.build(
             model,
@@ -184,32 +247,37 @@ class ProtoAttendClassifier(ClassifierMixin, BaseEstimator):
             encoded=encoded,
         )
         self._keep(database, history)
-        return self
 
-    def _train(
-        self,
-        model: ProtoAttend,
-        prepared: ready.Prepared,
-        config: TrainingConfig,
-        augment: Augment | None,
-        generator: torch.Generator,
-    ) -> History:
-        device = next(model.parameters()).device
+    def _strategy(self, prepared: ready.Prepared, config: TrainingConfig, augment: Augment | None) -> Strategy:
+        device = ready.resolve_device(self.device)
 
-        def fetch(rows: Tensor) -> tuple[Tensor, Tensor]:
+        def fetch(rows: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
             x = prepared.train.samples[rows]
             x = x if augment is None else augment(x, generator)
             return x.to(device), prepared.train.labels[rows].to(device)
 
-        strategy = make_strategy(
+        return make_strategy(
             self.candidates,
             fetch=fetch,
             shuffled=prepared.train.shuffled,
             n_rows=prepared.train.rows_of_an_epoch,
             n_candidates=self.n_candidates,
             batch_size=config.batch_size,
-            generator=generator,
+            normalize=self.normalize,
         )
+
+    def _train(
+        self,
+        model: ProtoAttend,
+        prepared: ready.Prepared,
+        config: TrainingConfig,
+        strategy: Strategy,
+        augment: Augment | None,
+        generator: torch.Generator,
+        seed: int,
+        keeper: checkpoint.Keeper,
+    ) -> History:
+        device = next(model.parameters()).device
         class_weight = ready.class_weights(self.class_weight, prepared.train, prepared.classes, device)
         measure = None
         if (validation := prepared.measured(class_weight)) is not None:
@@ -222,9 +290,10 @@ class ProtoAttendClassifier(ClassifierMixin, BaseEstimator):
                 config,
                 loss_terms=prototype_terms(config, strategy, class_weight, prepared.row_weights(device)),
                 measure=measure,
-                generator=generator,
+                seed=seed,
                 augment=augment,
                 on_step=on_step,
+                keeper=keeper,
             )
 
     def _keep(self, database: CandidateDatabase, history: History) -> None:
@@ -346,6 +415,11 @@ class ProtoAttendClassifier(ClassifierMixin, BaseEstimator):
         tags.input_tags.allow_nan = True  # a missing value, handled
         tags.non_deterministic = self.random_state is None
         return tags
+
+
+def _fit(classifier: ProtoAttendClassifier, *arguments: Any) -> None:
+    """What each of several processes does."""
+    classifier._fit(*arguments)
 
 
 def _confidence(decisions: Decisions) -> np.ndarray:

@@ -23,7 +23,7 @@ from protoattend.encoders.pretrained import Frozen, FrozenModule, Pretrained
 from protoattend.errors import BadFile, StaleDatabase, UserError
 from protoattend.folders import atomic_folder, read_meta, write_json
 from protoattend.training import schedule as schedules
-from protoattend.training.history import EpochRecord, History, Measures
+from protoattend.training.history import EpochRecord, History
 from protoattend.training.prepare import make_model
 from protoattend.trust.conformal import Conformal
 
@@ -204,8 +204,4 @@ def _listed(names: Any) -> list[Any] | None:
 
 
 def _history_from_json(content: dict[str, Any]) -> History:
-    records = [
-        EpochRecord(**{**record, "measures": record["measures"] and Measures(**record["measures"])})
-        for record in content["records"]
-    ]
-    return History(tuple(records), content["best_epoch"])
+    return History(tuple(map(EpochRecord.from_json, content["records"])), content["best_epoch"])

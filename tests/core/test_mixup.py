@@ -6,9 +6,10 @@ import pytest
 import torch
 
 from protoattend.core.mixup import Mix
-from protoattend.core.model import InBatch
+from protoattend.core.model import Encoded
 from protoattend.encoders.build import build_encoder
-from protoattend.training.candidates import BankStrategy, Draw, InBatchStrategy
+from protoattend.training.batches import Batch
+from protoattend.training.candidates import BankStrategy, InBatchStrategy
 
 
 def draw(size: int = 12, strength: float = 1.0, seed: int = 0) -> Mix:
@@ -27,7 +28,8 @@ def test_blending_by_hand() -> None:
     mix = Mix(torch.tensor([1, 0]), torch.tensor([0.75, 1.0]))
     features = torch.tensor([[4.0, 0.0], [0.0, 8.0]])
     assert mix(features).tolist() == [[3.0, 2.0], [0.0, 8.0]]
-    assert mix.targets(torch.tensor([2, 0]), 3).tolist() == [[0.25, 0.0, 0.75], [1.0, 0.0, 0.0]]
+    targets = Batch(torch.zeros(2, 1), torch.tensor([2, 0]), torch.arange(2), mix).targets(3)
+    assert targets.tolist() == [[0.25, 0.0, 0.75], [1.0, 0.0, 0.0]]
 
 
 def test_draws_come_from_the_generator_alone() -> None:
@@ -43,22 +45,21 @@ def test_no_input_may_attend_to_a_part_of_itself(seed: int) -> None:
     rows = torch.arange(100, 112)
     mix = draw(seed=seed)
     parts = [{int(rows[i]), int(rows[mix.partner[i]])} for i in range(12)]
-    excluded = InBatchStrategy().draw(rows, rows % 3, 0.0).exclude(rows, mix)
+    batch = Batch(rows, rows % 3, rows, mix)
+    excluded = InBatchStrategy().draw(batch, 0.0).exclude(batch.parents)
     assert excluded.tolist() == [[bool(parts[i] & parts[j]) for j in range(12)] for i in range(12)]
 
 
-def test_pure_candidates_of_a_bank_or_sample_are_excluded_by_part() -> None:
-    rows, held = torch.tensor([1, 2, 3]), torch.tensor([2, 9])
-    mix = Mix(torch.tensor([1, 2, 0]), torch.full((3,), 0.6))
-    bank = Draw(InBatch(), torch.zeros(5), torch.cat([rows, held])).exclude(rows, mix)
-    assert bank[:, 3:].tolist() == [
-        [True, False],
-        [True, False],
-        [False, False],
-    ]  # input 0 is 1 and 2, input 1 is 2 and 3
-    sampled = Draw(InBatch(), torch.zeros(2), held, starts_with_batch=False).exclude(rows, mix)
-    assert torch.equal(sampled, bank[:, 3:])
-    assert BankStrategy(4).draw(rows, rows, 0.0).starts_with_batch
+def test_a_bank_knows_what_its_blends_are_mostly_made_of() -> None:
+    first = Batch(
+        torch.zeros(3, 1), torch.zeros(3), torch.tensor([1, 2, 3]), Mix(torch.tensor([1, 2, 0]), torch.ones(3))
+    )
+    bank = BankStrategy(8)
+    bank.remember(Encoded(torch.zeros(3, 2), torch.zeros(3, 2), torch.zeros(3, 2)), first)
+    pure = Batch(torch.zeros(2, 1), torch.zeros(2), torch.tensor([3, 9]))
+    excluded = bank.draw(pure, 0.5).exclude(pure.parents)
+    # The batch itself first, then blends mostly of 1, 2 and 3.
+    assert excluded.tolist() == [[True, False, False, False, True], [False, True, False, False, False]]
 
 
 @pytest.mark.parametrize(

@@ -22,8 +22,10 @@ from protoattend.core.attention import (
 from protoattend.core.model import BatchAndStored, Candidates, Fresh, InBatch, Output, ProtoAttend, Stored
 from protoattend.core.objectives import OBJECTIVES, TERM_NAMES
 from protoattend.database.search import Searchable, decide
+from protoattend.training.batches import Batch
 from protoattend.training.candidates import Draw, InBatchStrategy
-from protoattend.training.loop import Batch, TrainingConfig, prototype_terms
+from protoattend.training.config import TrainingConfig
+from protoattend.training.losses import prototype_terms
 
 
 def _load(path: Path) -> ModuleType:
@@ -173,18 +175,16 @@ def test_every_term_of_the_loss(normalize: str, objective: str, progress: float)
         assert_same(terms[name], value)
 
 
-class _FreshStrategy:
+class _FreshStrategy(InBatchStrategy):
     """Always the same candidates, the first of which are rows of the batch itself."""
 
     def __init__(self, candidate_x: Tensor, labels: Tensor) -> None:
         self.candidate_x = candidate_x
         self.labels = labels
 
-    def draw(self, rows: Tensor, y: Tensor, progress: float) -> Draw:
-        return Draw(Fresh(self.candidate_x), self.labels, torch.arange(len(self.labels)) + 3)
-
-    def remember(self, encoded: Any, rows: Tensor, y: Tensor) -> None:
-        pass
+    def draw(self, batch: Batch, progress: float) -> Draw:
+        rows = torch.arange(len(self.labels)) + 3
+        return Draw(Fresh(self.candidate_x), self.labels, torch.stack([rows, rows], dim=1))
 
 
 @pytest.mark.parametrize("normalize", NORMALIZE)

@@ -9,8 +9,10 @@ from torch import nn
 from protoattend import ProtoAttendClassifier
 from protoattend.core.model import ProtoAttend
 from protoattend.errors import UserError
+from protoattend.training.batches import Batch
 from protoattend.training.candidates import InBatchStrategy
-from protoattend.training.loop import Batch, TrainingConfig, prototype_terms
+from protoattend.training.config import TrainingConfig
+from protoattend.training.losses import prototype_terms
 
 
 def losses(attention_weight: float) -> dict[str, float]:

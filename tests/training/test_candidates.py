@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from protoattend.core.model import BatchAndStored, Encoded, Fresh, InBatch, ProtoAttend
 from protoattend.errors import UserError
+from protoattend.training.batches import Batch, Labelled
 from protoattend.training.candidates import (
     STRATEGIES,
     BankStrategy,
@@ -19,7 +20,9 @@ from protoattend.training.candidates import (
     Strategy,
     make_strategy,
 )
-from protoattend.training.loop import Batch, Labelled, Step, TrainingConfig, prototype_terms, train
+from protoattend.training.config import TrainingConfig
+from protoattend.training.loop import Step, train
+from protoattend.training.losses import prototype_terms
 
 N, WIDTH, BATCH = 24, 6, 8
 NORMALIZE = ("softmax", "sparsemax")
@@ -45,16 +48,20 @@ def make_model(normalize: str) -> ProtoAttend:
     return model
 
 
-def make(name: str, data: Labelled, *, n_candidates: int | None = None, seed: int = 0) -> Strategy:
+def make(name: str, data: Labelled, *, n_candidates: int | None = None, normalize: str = "softmax") -> Strategy:
     return make_strategy(
         name,
-        fetch=lambda rows: (data.samples[rows], data.labels[rows]),
+        fetch=lambda rows, generator: (data.samples[rows], data.labels[rows]),
         shuffled=data.shuffled,
         n_rows=len(data),
         n_candidates=n_candidates,
         batch_size=BATCH,
-        generator=torch.Generator().manual_seed(seed),
+        normalize=normalize,
     )
+
+
+def batch_of(data: Labelled, rows: Tensor, seed: int = 0) -> Batch:
+    return Batch(data.samples[rows], data.labels[rows], rows, None, torch.Generator().manual_seed(seed))
 
 
 def batches(seed: int = 0, n_epochs: int = 2) -> list[Tensor]:
@@ -70,19 +77,21 @@ def test_no_sample_attends_to_itself(name: str, normalize: str) -> None:
     strategy = make(name, data, n_candidates=N - 1)
     met = 0
     for rows in batches():
-        x, y = data.samples[rows], data.labels[rows]
-        draw = strategy.draw(rows, y, 0.5)
-        itself = torch.tensor([[int(i) == int(j) for j in draw.rows] for i in rows])
-        assert torch.equal(draw.exclude(rows), itself)
-        assert torch.equal(draw.labels, data.labels[draw.rows]), "labels must stay with their rows"
-        output = model(x, draw.source, draw.exclude(rows))
+        x = data.samples[rows]
+        batch = batch_of(data, rows, seed=int(rows[0]))
+        draw = strategy.draw(batch, 0.5)
+        drawn = draw.parents[:, 0]
+        itself = torch.tensor([[int(i) == int(j) for j in drawn] for i in rows])
+        assert torch.equal(draw.exclude(batch.parents), itself)
+        assert torch.equal(draw.labels, data.labels[drawn]), "labels must stay with their rows"
+        output = model(x, draw.source, itself)
         assert output.weights.shape == itself.shape
         assert bool((output.weights[itself] == 0).all())
         torch.testing.assert_close(output.weights.sum(1), torch.ones(len(rows), dtype=torch.float64))
         unguarded = model(x, draw.source).weights
         assert bool((unguarded[itself] > 0.01).all()), "without exclusion each would have chosen itself"
         met += int(itself.sum())
-        strategy.remember(output.encoded, rows, y)
+        strategy.remember(output.encoded, batch)
     # In-batch meets itself once a sample and epoch, the bank more often, a sample of 23 of 24 nearly always.
     assert met >= {"in-batch": 48, "sampled": 44, "bank": 60}[name]
 
@@ -108,12 +117,12 @@ def test_the_loss_passes_the_exclusion_to_the_model(name: str, normalize: str, m
     monkeypatch.setattr(model, "forward", watched_forward)
     terms = prototype_terms(TrainingConfig(), strategy)
     for rows in batches():
-        terms(model, Batch(data.samples[rows], data.labels[rows], rows, None), 0.5)
+        terms(model, batch_of(data, rows), 0.5)
         source, exclude = calls[-1]
         assert source is draws[-1].source
         assert exclude is not None
         assert exclude.any() or name == "sampled"
-        assert torch.equal(exclude, rows[:, None] == draws[-1].rows[None, :])
+        assert torch.equal(exclude, rows[:, None] == draws[-1].parents[None, :, 0])
     assert len(calls) == len(draws) == len(batches())
 
 
@@ -129,7 +138,7 @@ def test_in_a_whole_training_no_sample_meets_its_own_key(name: str, normalize: s
         nonlocal own_keys
         output = forward(x, candidates, *rest)
         with torch.no_grad():
-            keys, _ = candidates.resolve(model, output.encoded)
+            keys = candidates.resolve(model, output.encoded, None, None).keys
             itself = torch.cdist(model.encode(x).keys, keys) < 1e-6
         own_keys += int(itself.sum())
         assert not output.weights[itself].any()
@@ -142,7 +151,7 @@ def test_in_a_whole_training_no_sample_meets_its_own_key(name: str, normalize: s
         TrainingConfig(batch_size=BATCH, max_epochs=3, learning_rate=0.0),
         loss_terms=prototype_terms(TrainingConfig(), make(name, data)),
         measure=None,
-        generator=torch.Generator().manual_seed(1),
+        seed=1,
     )
     assert own_keys >= 3 * N * 0.8
 
@@ -151,43 +160,42 @@ def test_equal_rows_in_one_batch_do_not_attend_to_each_other() -> None:
     """A row drawn twice into a batch is the same sample twice."""
     data, model = make_data(), make_model("softmax")
     rows = torch.tensor([4, 7, 4, 9])
-    draw = InBatchStrategy().draw(rows, data.labels[rows], 0.0)
-    weights = model(data.samples[rows], draw.source, draw.exclude(rows)).weights
+    batch = batch_of(data, rows)
+    draw = InBatchStrategy().draw(batch, 0.0)
+    weights = model(batch.x, draw.source, draw.exclude(batch.parents)).weights
     assert weights[0, 2] == weights[2, 0] == 0
     assert weights[0, 1] > 0
 
 
 def test_in_batch_draws_the_batch() -> None:
-    rows, y = torch.tensor([3, 1, 2]), torch.tensor([0, 1, 0])
-    draw = InBatchStrategy().draw(rows, y, 0.0)
+    batch = batch_of(make_data(), torch.tensor([3, 1, 2]))
+    draw = InBatchStrategy().draw(batch, 0.0)
     assert draw.source == InBatch()
-    assert draw.exclude(rows).tolist() == torch.eye(3, dtype=torch.bool).tolist()
+    assert draw.exclude(batch.parents).tolist() == torch.eye(3, dtype=torch.bool).tolist()
 
 
 def test_sampled_draws_afresh_without_repetition() -> None:
     data = make_data()
     strategy = make("sampled", data, n_candidates=10)
     state = torch.random.get_rng_state()
-    draws = [strategy.draw(torch.arange(4), data.labels[:4], 0.0) for _ in range(20)]
+    draws = [strategy.draw(batch_of(data, torch.arange(4), seed), 0.0) for seed in range(20)]
+    drawn = [draw.parents[:, 0] for draw in draws]
     assert torch.equal(state, torch.random.get_rng_state()), "the global random state is not ours"
-    for draw in draws:
+    for rows, draw in zip(drawn, draws, strict=True):
         assert isinstance(draw.source, Fresh)
-        assert len(set(draw.rows.tolist())) == 10
-        assert torch.equal(draw.source.candidate_x, data.samples[draw.rows])
-    assert len({tuple(draw.rows.tolist()) for draw in draws}) == 20
-    assert set(torch.cat([draw.rows for draw in draws]).tolist()) == set(range(N)), "every row gets its turn"
-    again = make("sampled", data, n_candidates=10)
-    assert torch.equal(again.draw(torch.arange(4), data.labels[:4], 0.0).rows, draws[0].rows)
+        assert len(set(rows.tolist())) == 10
+        assert torch.equal(draw.source.candidate_x, data.samples[rows])
+    assert len({tuple(rows.tolist()) for rows in drawn}) == 20
+    assert set(torch.cat(drawn).tolist()) == set(range(N)), "every row gets its turn"
+    again = make("sampled", data, n_candidates=10).draw(batch_of(data, torch.arange(4)), 0.0)
+    assert torch.equal(again.parents, draws[0].parents)
 
 
 def test_sampled_candidates_carry_gradient() -> None:
     data, model = make_data(), make_model("softmax")
-    strategy = SampledStrategy(
-        lambda rows: (data.samples[rows], data.labels[rows]), data.shuffled, 6, torch.Generator()
-    )
-    rows = torch.arange(5)
-    draw = strategy.draw(rows, data.labels[rows], 0.0)
-    output = model(data.samples[rows], draw.source, draw.exclude(rows))
+    batch = batch_of(data, torch.arange(5))
+    draw = make("sampled", data, n_candidates=6).draw(batch, 0.0)
+    output = model(batch.x, draw.source, draw.exclude(batch.parents))
     output.prototype_logits.square().sum().backward()
     assert model.key[0].weight.grad is not None
     assert model.key[0].weight.grad.any(), "only candidates go through the key head"
@@ -197,14 +205,14 @@ def test_sampled_candidates_carry_gradient() -> None:
 def test_sampled_never_leaves_an_input_without_candidates(n_rows: int, n_candidates: int | None) -> None:
     """One candidate may be the input itself: refused when made, or never drawn, but not met in training."""
     samples = make_data().samples[:n_rows]
-    labels = torch.arange(n_rows) % 2
+    data = Labelled(samples, torch.arange(n_rows) % 2)
     try:
-        strategy = make("sampled", Labelled(samples, labels), n_candidates=n_candidates)
+        strategy = make("sampled", data, n_candidates=n_candidates)
     except UserError:
         return
-    rows = torch.arange(n_rows)
-    for _ in range(20):
-        assert not strategy.draw(rows, labels, 0.0).exclude(rows).all(1).any()
+    for seed in range(20):
+        batch = batch_of(data, torch.arange(n_rows), seed)
+        assert not strategy.draw(batch, 0.0).exclude(batch.parents).all(1).any()
 
 
 def encoded_of(rows: Tensor) -> Encoded:
@@ -216,9 +224,9 @@ def encoded_of(rows: Tensor) -> Encoded:
 def remembered(strategy: BankStrategy, *groups: list[int]) -> list[int]:
     for group in groups:
         rows = torch.tensor(group)
-        strategy.remember(encoded_of(rows), rows, rows % 3)
-    assert strategy.held is not None
-    keys, values, labels, rows = strategy.held
+        strategy.remember(encoded_of(rows), Batch(rows, rows % 3, rows))
+    keys, values, labels, parents = (strategy.held[name] for name in BankStrategy.COLUMNS)
+    rows = parents[:, 0]
     assert torch.equal(keys[:, 0], 3.0 * rows)
     assert torch.equal(values[:, 0], -1.0 * rows)
     assert torch.equal(labels, rows % 3)
@@ -242,8 +250,7 @@ def test_bank_never_holds_more_than_its_size(earlier: list[list[int]]) -> None:
 def test_bank_holds_no_gradient() -> None:
     strategy = BankStrategy(10)
     remembered(strategy, [1, 2], [3, 4])
-    assert strategy.held is not None
-    for tensor in strategy.held:
+    for tensor in strategy.held.values():
         assert not tensor.requires_grad
         assert tensor.grad_fn is None
 
@@ -254,12 +261,12 @@ def test_bank_gives_the_batch_a_gradient_but_not_the_past() -> None:
     strategy = BankStrategy(16)
     old, new = torch.arange(6), torch.arange(6, 12)
     first = model(data.samples[old], InBatch(), torch.eye(6, dtype=torch.bool))
-    strategy.remember(first.encoded, old, data.labels[old])
-    draw = strategy.draw(new, data.labels[new], 0.5)
+    strategy.remember(first.encoded, batch_of(data, old))
+    draw = strategy.draw(batch_of(data, new), 0.5)
     found = []
     constant = BatchAndStored(first.encoded.keys.detach().clone(), first.encoded.values.detach().clone())
     for source in (draw.source, constant):
-        logits = model(data.samples[new], source, draw.exclude(new)).prototype_logits
+        logits = model(data.samples[new], source, draw.exclude(batch_of(data, new).parents)).prototype_logits
         found.append(torch.autograd.grad(logits.square().sum(), list(model.parameters())))
     for ours, expected in zip(*found, strict=True):
         torch.testing.assert_close(ours, expected)
@@ -272,28 +279,28 @@ def test_bank_is_not_changed_by_a_later_step_of_the_optimizer() -> None:
     strategy = BankStrategy(8)
     rows = torch.arange(8)
     output = model(data.samples[rows], InBatch(), torch.eye(8, dtype=torch.bool))
-    strategy.remember(output.encoded, rows, data.labels[rows])
-    assert strategy.held is not None
-    before = strategy.held[0].clone()
+    strategy.remember(output.encoded, batch_of(data, rows))
+    before = strategy.held["keys"].clone()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(2)
-    assert torch.equal(strategy.held[0], before)
+    assert torch.equal(strategy.held["keys"], before)
 
 
 def test_bank_waits_for_its_warm_up() -> None:
     strategy = BankStrategy(8)
     rows, y = torch.tensor([7, 1]), torch.tensor([0, 1])
-    assert strategy.draw(rows, y, 0.9).source == InBatch(), "nothing is held yet"
+    batch = Batch(rows, y, rows)
+    assert strategy.draw(batch, 0.9).source == InBatch(), "nothing is held yet"
     remembered(strategy, [1, 2])
     for progress in (0.0, 0.05, 0.0999):
-        assert strategy.draw(rows, y, progress).source == InBatch()
-        assert strategy.draw(rows, y, progress).rows.tolist() == [7, 1]
-    draw = strategy.draw(rows, y, BankStrategy.WARM_UP)
+        assert strategy.draw(batch, progress).source == InBatch()
+        assert strategy.draw(batch, progress).parents[:, 0].tolist() == [7, 1]
+    draw = strategy.draw(batch, BankStrategy.WARM_UP)
     assert isinstance(draw.source, BatchAndStored)
-    assert draw.rows.tolist() == [7, 1, 1, 2]
+    assert draw.parents[:, 0].tolist() == [7, 1, 1, 2]
     assert draw.labels.tolist() == [0, 1, 1, 2]
-    assert draw.exclude(rows).tolist() == [[True, False, False, False], [False, True, True, False]]
+    assert draw.exclude(batch.parents).tolist() == [[True, False, False, False], [False, True, True, False]]
 
 
 def test_bank_fills_during_training_and_is_used_after_the_warm_up() -> None:
@@ -315,7 +322,7 @@ def test_bank_fills_during_training_and_is_used_after_the_warm_up() -> None:
         TrainingConfig(batch_size=BATCH, max_epochs=10),
         loss_terms=prototype_terms(TrainingConfig(), strategy),
         measure=None,
-        generator=torch.Generator().manual_seed(1),
+        seed=1,
         on_step=steps.append,
     )
     assert len(widths) == len(steps) == 30

@@ -16,18 +16,12 @@ from protoattend.core.objectives import OBJECTIVES
 from protoattend.data.inputs import fit_inputs
 from protoattend.data.labels import Classes
 from protoattend.training import prepare as ready
+from protoattend.training.batches import Batch, Labelled
 from protoattend.training.candidates import STRATEGIES, InBatchStrategy, make_strategy
-from protoattend.training.loop import (
-    Batch,
-    Labelled,
-    TrainingConfig,
-    measure_plain,
-    measure_with_prototypes,
-    plain_terms,
-    prototype_terms,
-    refresh_batch_norm,
-    train,
-)
+from protoattend.training.config import TrainingConfig
+from protoattend.training.loop import train
+from protoattend.training.losses import plain_terms, prototype_terms
+from protoattend.training.measure import measure_plain, measure_with_prototypes, refresh_batch_norm
 
 N, WIDTH, C = 10, 6, 3
 COUNTS = torch.tensor([1, 3, 1, 2, 5, 1, 1, 4, 2, 1])
@@ -86,8 +80,8 @@ def test_loss_and_gradient_of_a_batch_are_those_of_its_copies(objective: str) ->
 
 def test_the_plain_loss_is_that_of_copies() -> None:
     data, model = make_data(), make_model()
-    ours = plain_terms(None, COUNTS.double())(model, Batch(data.samples, data.labels, ALL, None), 0.0)
-    theirs = plain_terms()(model, Batch(data.samples[COPIES], data.labels[COPIES], COPIES, None), 0.0)
+    ours = plain_terms(TrainingConfig(), None, COUNTS.double())(model, Batch(data.samples, data.labels, ALL, None), 0.0)
+    theirs = plain_terms(TrainingConfig())(model, Batch(data.samples[COPIES], data.labels[COPIES], COPIES, None), 0.0)
     torch.testing.assert_close(ours["self"], theirs["self"])
 
 
@@ -115,8 +109,9 @@ def test_regularisers_heed_the_weights_of_inputs() -> None:
     weights = COUNTS.double()
     terms = prototype_terms(config, InBatchStrategy(), None, weights)
     found = terms(model, Batch(data.samples, data.labels, ALL, None), 0.0)["sparse"]
-    draw = InBatchStrategy().draw(ALL, data.labels, 0.0)
-    p = model(data.samples, draw.source, draw.exclude(ALL), None, weights / weights.mean()).weights
+    batch = Batch(data.samples, data.labels, ALL)
+    draw = InBatchStrategy().draw(batch, 0.0)
+    p = model(data.samples, draw.source, draw.exclude(batch.parents), None, weights / weights.mean()).weights
     entropy = -(p * (p + 1e-8).log()).sum(1)
     torch.testing.assert_close(found, 2 * (entropy * weights).sum() / weights.sum())
 
@@ -126,7 +121,7 @@ def test_class_weight_and_row_weights_multiply() -> None:
     class_weight = torch.tensor([0.5, 1.0, 4.0], dtype=torch.float64)
     weights = COUNTS.double()
     batch = Batch(data.samples, data.labels, ALL, None)
-    found = plain_terms(class_weight, weights)(model, batch, 0.0)["self"]
+    found = plain_terms(TrainingConfig(), class_weight, weights)(model, batch, 0.0)["self"]
     each = F.cross_entropy(model.self_logits(data.samples), data.labels, reduction="none")
     torch.testing.assert_close(found, (each * weights * class_weight[data.labels]).sum() / weights.sum())
 
@@ -140,18 +135,32 @@ def test_each_part_of_a_blend_weighs_what_its_row_weighs() -> None:
     assert pure.targets(3, weights).tolist() == [[0.0, 4.0, 0.0], [10.0, 0.0, 0.0], [0.0, 0.0, 7.0]]
 
 
+def test_smoothed_targets_are_those_of_torch_and_weigh_the_same() -> None:
+    data, model = make_data(), make_model()
+    batch = Batch(data.samples, data.labels, ALL)
+    config = TrainingConfig(label_smoothing=0.2)
+    logits = model.self_logits(data.samples)
+    expected = F.cross_entropy(logits, data.labels, label_smoothing=0.2, reduction="none")
+    torch.testing.assert_close(plain_terms(config)(model, batch, 0.0)["self"], expected.mean())
+    weighted = plain_terms(config, None, COUNTS.double())(model, batch, 0.0)["self"]
+    torch.testing.assert_close(weighted, (expected * COUNTS).sum() / COUNTS.sum())
+    attention = prototype_terms(config, InBatchStrategy())(model, batch, 0.0)
+    torch.testing.assert_close(attention["self"], expected.mean())
+    assert set(attention) == {"self", "prototype", "joint"}
+
+
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_candidates_of_every_strategy_weigh_what_their_rows_weigh(name: str) -> None:
     data, model = make_data(), make_model()
     weights = torch.arange(1.0, N + 1).double()
     strategy = make_strategy(
         name,
-        fetch=lambda rows: (data.samples[rows], data.labels[rows]),
+        fetch=lambda rows, generator: (data.samples[rows], data.labels[rows]),
         shuffled=data.shuffled,
         n_rows=N,
         n_candidates=6,
         batch_size=4,
-        generator=generator(),
+        normalize="softmax",
     )
     drawn: list[Tensor] = []
     seen: list[Tensor] = []
@@ -159,7 +168,7 @@ def test_candidates_of_every_strategy_weigh_what_their_rows_weigh(name: str) -> 
 
     def watched_draw(*args: Any) -> Any:
         made = draw(*args)
-        drawn.append(made.rows)
+        drawn.append(made.parents[:, 0])
         return made
 
     def watched_forward(*args: Any) -> Any:
@@ -209,7 +218,7 @@ def test_training_draws_undersampled_batches() -> None:
 
     def terms(model: ProtoAttend, batch: Batch, progress: float) -> dict[str, Tensor]:
         seen.append(batch.rows)
-        return plain_terms()(model, batch, progress)
+        return plain_terms(TrainingConfig())(model, batch, progress)
 
     history = train(
         make_model().float(),
@@ -217,7 +226,7 @@ def test_training_draws_undersampled_batches() -> None:
         TrainingConfig(batch_size=10, max_epochs=8),
         loss_terms=terms,
         measure=None,
-        generator=generator(),
+        seed=0,
     )
     assert (len(history), len(seen)) == (8, 16), "two batches an epoch"
     for first, second in zip(seen[::2], seen[1::2], strict=True):

@@ -29,6 +29,9 @@ class Commands(TyperGroup):
             except (ProtoAttendError, OSError) as error:
                 _complain("[red]error:[/]", error)
                 raise typer.Exit(2) from None
+            except KeyboardInterrupt as stop:  # a training says what it kept
+                _complain("[yellow]stopped:[/]", str(stop).removeprefix("stopped ") or "nothing was saved.")
+                raise typer.Exit(130) from None
 
 
 def _complain(kind: str, what: Warning | str | Exception) -> None:
@@ -78,6 +81,9 @@ def fit(
     seed: Annotated[int, typer.Option(help="Seed of the split and the training.")] = 0,
     size: Annotated[int | None, typer.Option(help="Side that images are resized to, in pixels.")] = None,
     skip_corrupt: SkipCorrupt = False,
+    processes: Annotated[int, typer.Option(help="Processes that train together on this machine.")] = 1,
+    checkpoint_to: Annotated[Path | None, typer.Option(help="Folder for checkpoints while training.")] = None,
+    resume_from: Annotated[Path | None, typer.Option(help="Folder of checkpoints to go on from.")] = None,
 ) -> None:
     """Train a classifier on a file or a folder of images, and save it."""
     from protoattend.app.files import Reading, fit_files
@@ -88,7 +94,13 @@ def fit(
         console,
         reading=Reading(target, text),
         images={"size": size, "corrupt": _corrupt(skip_corrupt)},
-        params={"encoder": encoder, "max_epochs": "auto" if epochs is None else epochs, "random_state": seed},
+        params={
+            "encoder": encoder,
+            "max_epochs": "auto" if epochs is None else epochs,
+            "random_state": seed,
+            "n_processes": processes,
+        },
+        places={"checkpoint_to": checkpoint_to, "resume_from": resume_from},
     )
 
 

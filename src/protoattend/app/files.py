@@ -17,6 +17,7 @@ from rich.table import Table
 from torch import Tensor
 
 from protoattend.core.attention import confidence, prototype_counts
+from protoattend.core.ranks import ranks
 from protoattend.data.images import ImageFile, ImageFiles
 from protoattend.data.inputs import kind_of
 from protoattend.data.readers import LabelledData, read_data
@@ -24,6 +25,7 @@ from protoattend.database.store import encode
 from protoattend.errors import BadFile, UserError
 from protoattend.estimator import ProtoAttendClassifier
 from protoattend.folders import require_free, write_json
+from protoattend.training.distributed import joined
 from protoattend.trust.explain import Explanation, Explanations
 from protoattend.trust.html import excerpt, percent, plain
 from protoattend.trust.selective import accuracy_at_coverage
@@ -66,14 +68,32 @@ class Use:
 
 
 def fit_files(
-    path: Path, to: Path, console: Console, *, reading: Reading, images: dict[str, Any], params: dict[str, Any]
+    path: Path,
+    to: Path,
+    console: Console,
+    *,
+    reading: Reading,
+    images: dict[str, Any],
+    params: dict[str, Any],
+    places: dict[str, Path | None],
 ) -> None:
-    """Train on the file or folder `path`, save into the folder `to`, and say what came of it."""
+    """Train on the file or folder `path`, save into the folder `to`, and say what came of it.
+
+    `places` are where fit keeps its checkpoints. Of the processes that torchrun has started, the first one speaks.
+    """
     require_free(to)  # before training, not after it
     data = read_data(path, target=reading.target, text=reading.text, **images)
     X, y = data.for_fit()
-    _say(console, f"Read {path}: {data.description}.")
-    clf = ProtoAttendClassifier(**params).fit(X, y)
+    with joined():
+        first = ranks().rank == 0
+        if first:
+            _say(console, f"Read {path}: {data.description}.")
+        clf = ProtoAttendClassifier(**params, verbose=int(first)).fit(X, y, **places)
+    if first:
+        _save(clf, to, reading, console)
+
+
+def _save(clf: ProtoAttendClassifier, to: Path, reading: Reading, console: Console) -> None:
     clf.save(to)
     write_json(to / READING, asdict(reading))
     measures = clf.history_[clf.history_.best_epoch].measures

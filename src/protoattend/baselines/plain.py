@@ -16,7 +16,9 @@ from protoattend.encoders.build import rows_at_once
 from protoattend.encoders.pretrained import Pretrained
 from protoattend.training import prepare as ready
 from protoattend.training.features import cache_features
-from protoattend.training.loop import measure_plain, plain_terms, train
+from protoattend.training.loop import train
+from protoattend.training.losses import plain_terms
+from protoattend.training.measure import measure_plain
 from protoattend.training.progress import progress_bar
 
 
@@ -31,7 +33,9 @@ class PlainClassifier(ClassifierMixin, BaseEstimator):
         learning_rate: float = 2.5e-3,
         weight_decay: float = 0.0,
         mixup: float = 1.0,
+        label_smoothing: float = 0.0,
         schedule: Any = None,
+        patience: int | None = None,
         d_out: int = 64,
         class_weight: Any = None,
         undersample: Any = None,
@@ -48,7 +52,9 @@ class PlainClassifier(ClassifierMixin, BaseEstimator):
         self.learning_rate = learning_rate
         self.weight_decay = weight_decay
         self.mixup = mixup
+        self.label_smoothing = label_smoothing
         self.schedule = schedule
+        self.patience = patience
         self.d_out = d_out
         self.class_weight = class_weight
         self.undersample = undersample
@@ -61,7 +67,8 @@ class PlainClassifier(ClassifierMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> PlainClassifier:
         """Train on X and y; weights count as in ProtoAttendClassifier."""
-        with ready.seeded(self.random_state) as generator:
+        seed = ready.draw_seed(self.random_state)
+        with ready.seeded(seed) as generator:
             prepared = ready.prepare(
                 X,
                 y,
@@ -99,9 +106,9 @@ class PlainClassifier(ClassifierMixin, BaseEstimator):
                     model,
                     prepared.train,
                     config,
-                    loss_terms=plain_terms(class_weight, prepared.row_weights(device)),
+                    loss_terms=plain_terms(config, class_weight, prepared.row_weights(device)),
                     measure=None if validation is None else partial(measure_plain, model, validation),
-                    generator=generator,
+                    seed=seed,
                     augment=augment,
                     on_step=on_step,
                 )

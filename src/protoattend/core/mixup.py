@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 
 @dataclass(frozen=True)
@@ -32,13 +31,3 @@ class Mix:
     def __call__(self, features: Tensor) -> Tensor:
         share = self.share.view(-1, *[1] * (features.ndim - 1)).to(features.dtype)
         return torch.lerp(features[self.partner], features, share)
-
-    def overlap(self, rows: Tensor) -> Tensor:
-        """Return `(B, B)`, true where two blended inputs have a row in common."""
-        same = rows[:, None] == rows[None, :]
-        same |= same[self.partner]
-        return same | same[:, self.partner]
-
-    def targets(self, y: Tensor, n_classes: int) -> Tensor:
-        """Return the blended labels `(B, n_classes)`."""
-        return self(F.one_hot(y, n_classes).float())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -11,6 +13,7 @@ from torch import Tensor, nn
 from protoattend.core.attention import relational_attention
 from protoattend.core.mixup import Mix
 from protoattend.core.normalize import normalizer
+from protoattend.core.ranks import gather, ranks
 
 
 @dataclass(frozen=True)
@@ -24,10 +27,14 @@ class Encoded:
 
 @dataclass(frozen=True)
 class Output:
-    """One forward: weights `(B, D)`, the mixture `(B, d_out)` and the logits at every alpha."""
+    """One forward: weights `(B, D)`, the mixture `(B, d_out)` and the logits at every alpha.
+
+    `chosen` `(D,)` says which of the offered candidates the weights are of; None is all.
+    """
 
     encoded: Encoded
     weights: Tensor
+    chosen: Tensor | None
     mixture: Tensor
     self_logits: Tensor
     prototype_logits: Tensor
@@ -41,19 +48,34 @@ class Output:
         return self.logits(0.5)
 
 
+@dataclass(frozen=True)
+class Resolved:
+    """Candidates' keys `(D, d_att)` and values `(D, d_out)`; `chosen` `(D,)` says which of those offered they are."""
+
+    keys: Tensor
+    values: Tensor
+    chosen: Tensor | None = None
+
+    def narrow(self, offered: Tensor | None) -> Tensor | None:
+        """Return the part of something given for every offered candidate, `(..., D)`, that concerns the chosen ones."""
+        return offered if offered is None or self.chosen is None else offered[..., self.chosen]
+
+
 class Candidates(Protocol):
     """Where the candidates of a forward come from: the strategy is what is passed in."""
 
-    def resolve(self, model: ProtoAttend, encoded: Encoded) -> tuple[Tensor, Tensor]:
-        """Return the candidates' keys `(D, d_att)` and values `(D, d_out)`, given the encoded inputs."""
+    def resolve(
+        self, model: ProtoAttend, encoded: Encoded, exclude: Tensor | None, candidate_weights: Tensor | None
+    ) -> Resolved:
+        """Return the candidates, given the encoded inputs; the last two arguments are those of `forward`."""
 
 
 @dataclass(frozen=True)
 class InBatch:
-    """Every sample of the batch is a candidate for the others; one encoder pass serves both sides."""
+    """Every sample of the batch, of all processes, is a candidate for the others; one encoder pass serves both."""
 
-    def resolve(self, model: ProtoAttend, encoded: Encoded) -> tuple[Tensor, Tensor]:
-        return encoded.keys, encoded.values
+    def resolve(self, model: ProtoAttend, encoded: Encoded, *_: Tensor | None) -> Resolved:
+        return Resolved(gather(encoded.keys), gather(encoded.values))
 
 
 @dataclass(frozen=True)
@@ -62,9 +84,37 @@ class Fresh:
 
     candidate_x: Tensor
 
-    def resolve(self, model: ProtoAttend, encoded: Encoded) -> tuple[Tensor, Tensor]:
-        candidates = model.encode(self.candidate_x)
-        return candidates.keys, candidates.values
+    def resolve(self, model: ProtoAttend, encoded: Encoded, *_: Tensor | None) -> Resolved:
+        candidates = model.encode(ranks().share(self.candidate_x))
+        return Resolved(gather(candidates.keys), gather(candidates.values))
+
+
+@dataclass(frozen=True)
+class Reencoded:
+    """As Fresh, at a third of the cost where candidates are many: gradient only through those that get any weight.
+
+    Sparsemax gives no weight, and so no gradient, to nearly all candidates. All are encoded without gradient,
+    `at_once` rows at a time; then the union of the inputs' supports once more, with it. Leaving out candidates of no
+    weight changes no other weight. Batch normalisation by the statistics of a batch would encode the union
+    differently than all candidates, so here it goes by its running statistics, and nothing is dropped out.
+    """
+
+    candidate_x: Tensor
+    at_once: int = 512
+
+    def resolve(
+        self, model: ProtoAttend, encoded: Encoded, exclude: Tensor | None, candidate_weights: Tensor | None
+    ) -> Resolved:
+        with settled(model.encoder):
+            with torch.no_grad():
+                parts = ranks().share(self.candidate_x).split(self.at_once)
+                keys = gather(torch.cat([model.encode(part).keys for part in parts]))
+                weights = relational_attention(
+                    encoded.queries, keys, normalize="sparsemax", exclude=exclude, candidate_weights=candidate_weights
+                )
+            chosen = weights.any(0).nonzero().squeeze(1)
+            candidates = model.encode(self.candidate_x[chosen])
+        return Resolved(candidates.keys, candidates.values, chosen)
 
 
 @dataclass(frozen=True)
@@ -74,8 +124,8 @@ class Stored:
     keys: Tensor
     values: Tensor
 
-    def resolve(self, model: ProtoAttend, encoded: Encoded) -> tuple[Tensor, Tensor]:
-        return self.keys, self.values
+    def resolve(self, model: ProtoAttend, encoded: Encoded, *_: Tensor | None) -> Resolved:
+        return Resolved(self.keys, self.values)
 
 
 @dataclass(frozen=True)
@@ -85,8 +135,25 @@ class BatchAndStored:
     keys: Tensor
     values: Tensor
 
-    def resolve(self, model: ProtoAttend, encoded: Encoded) -> tuple[Tensor, Tensor]:
-        return torch.cat([encoded.keys, self.keys]), torch.cat([encoded.values, self.values])
+    def resolve(self, model: ProtoAttend, encoded: Encoded, *_: Tensor | None) -> Resolved:
+        batch = InBatch().resolve(model, encoded)
+        return Resolved(torch.cat([batch.keys, self.keys]), torch.cat([batch.values, self.values]))
+
+
+@contextmanager
+def settled(module: nn.Module) -> Iterator[None]:
+    """Inside the block, what a batch norm or dropout layer does to a row depends on that row alone."""
+    unsettled = [m for m in module.modules() if m.training and isinstance(m, _DEPEND_ON_THE_BATCH)]
+    for m in unsettled:
+        m.eval()
+    try:
+        yield
+    finally:
+        for m in unsettled:
+            m.train()
+
+
+_DEPEND_ON_THE_BATCH = (nn.modules.batchnorm._BatchNorm, nn.modules.dropout._DropoutNd)
 
 
 class ProtoAttend(nn.Module):
@@ -131,8 +198,10 @@ class ProtoAttend(nn.Module):
         return self.decision(self.value(self._features(x, mix)))
 
     def _features(self, x: Tensor, mix: Mix | None) -> Tensor:
-        features = self.encoder(x) if mix is None else self.encoder(x, mix)
-        return features.flatten(1)
+        # On a GPU the encoder, nearly all of the work, trains in bfloat16; attention and decision stay exact.
+        with torch.autocast(x.device.type, torch.bfloat16, enabled=self.training and x.is_cuda):
+            features = self.encoder(x) if mix is None else self.encoder(x, mix)
+        return features.flatten(1).to(self.decision.weight.dtype)
 
     def forward(
         self,
@@ -147,14 +216,19 @@ class ProtoAttend(nn.Module):
         `candidate_weights` `(D,)` is how many times each candidate counts; None is once each.
         """
         encoded = self.encode(x, mix)
-        keys, values = candidates.resolve(self, encoded)
+        resolved = candidates.resolve(self, encoded, exclude, candidate_weights)
         weights = relational_attention(
-            encoded.queries, keys, normalize=self.normalize, exclude=exclude, candidate_weights=candidate_weights
+            encoded.queries,
+            resolved.keys,
+            normalize=self.normalize,
+            exclude=resolved.narrow(exclude),
+            candidate_weights=resolved.narrow(candidate_weights),
         )
-        mixture = weights @ values
+        mixture = weights @ resolved.values
         return Output(
             encoded=encoded,
             weights=weights,
+            chosen=resolved.chosen,
             mixture=mixture,
             self_logits=self.decision(encoded.values),
             prototype_logits=self.decision(mixture),

@@ -160,6 +160,10 @@ class ImageSamples:
     def at(self, rows: Rows) -> ImageSamples:
         return replace(self, paths=self.paths[rows if isinstance(rows, slice) else rows.numpy()])
 
+    def identity(self) -> object:
+        """Return the form of the images, and each file's path and size."""
+        return self.shape, [(path, os.path.getsize(path)) for path in self.paths.tolist()]
+
     def read(self, row_batches: Sequence[Rows]) -> Iterator[Tensor]:
         """Yield the images of each batch `(B, c, h, w)`; while one is used, the next is being decoded."""
         pool = ThreadPoolExecutor(WORKERS)

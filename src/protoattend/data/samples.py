@@ -26,6 +26,9 @@ class OnDisk(Protocol):
     def at(self, rows: Rows) -> OnDisk:
         """Return the samples at `rows`, still on disk."""
 
+    def identity(self) -> object:
+        """Return what tells these samples from others, without reading them."""
+
     def read(self, row_batches: Sequence[Rows]) -> Iterator[Tensor]:
         """Yield the samples of each batch of rows, reading one batch ahead."""
 

@@ -14,9 +14,10 @@ import torch
 from torch import Tensor
 
 from protoattend.core.model import Encoded, ProtoAttend
+from protoattend.core.ranks import gather, ranks
 from protoattend.data.inputs import Inputs, count_rows, require_rows, take_rows
 from protoattend.data.labels import Classes
-from protoattend.data.samples import Samples, chunks
+from protoattend.data.samples import Samples, chunks, subset
 from protoattend.data.weights import check_weights
 from protoattend.database import files
 from protoattend.database.search import Decisions, Prototypes, Searchable, decide, prototypes
@@ -311,6 +312,20 @@ def encode(model: ProtoAttend, samples: Samples, on_batch: Callable[[int], None]
     """Return queries, keys and values of all samples, on the CPU, without gradient."""
     parts = list(_encode_batches(model, samples, on_batch))
     return Encoded(*(torch.cat([getattr(part, name) for part in parts]) for name in ("queries", "keys", "values")))
+
+
+def encode_together(model: ProtoAttend, samples: Samples) -> Encoded:
+    """Return what `encode` does, in every process; of several, each encodes its share."""
+    who, count = ranks(), len(samples)
+    each = -(-count // who.size)
+    start = min(who.rank * each, count - 1)  # where there is nothing left to do, some row is encoded in vain
+    own = encode(model, samples if who.size == 1 else subset(samples, slice(start, min(start + each, count))))
+
+    def merged(part: Tensor) -> Tensor:
+        padding = part[:1].expand(each - len(part), -1)  # parts must be of one length to be gathered
+        return gather(torch.cat([part, padding]))[:count]
+
+    return own if who.size == 1 else Encoded(merged(own.queries), merged(own.keys), merged(own.values))
 
 
 def _encode_batches(model: ProtoAttend, samples: Samples, on_batch: Callable[[int], None]) -> Iterator[Encoded]:

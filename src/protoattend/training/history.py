@@ -17,6 +17,7 @@ class Measures:
     self_accuracy: float
     prototype_accuracy: float
     median_prototypes: float
+    dead_queries: float = 0.0  # share of inputs whose query is all zero, so that all candidates weigh the same
 
     def good_enough(self, best_accuracy: float) -> bool:
         """Return whether this later state is to be kept, though an earlier one may have been a little more accurate.
@@ -30,12 +31,17 @@ class Measures:
 
 @dataclass(frozen=True)
 class EpochRecord:
-    """One epoch: mean loss of each term, time taken, and measures where they were taken."""
+    """One epoch: mean loss of each term, time its steps took, and measures where they were taken."""
 
     epoch: int
     seconds: float
     losses: Mapping[str, float]
     measures: Measures | None
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> EpochRecord:
+        measures = content["measures"]
+        return cls(**{**content, "measures": measures and Measures(**measures)})
 
 
 @dataclass(frozen=True)

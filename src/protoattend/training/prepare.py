@@ -25,7 +25,10 @@ from protoattend.data.weights import check_weights, choose_rows, class_shares
 from protoattend.encoders.build import Encoder, build_encoder, count_features, wrap_encoder
 from protoattend.encoders.pretrained import Frozen, Pretrained
 from protoattend.errors import UserError
-from protoattend.training.loop import VALIDATION_CANDIDATES, Augment, Labelled, TrainingConfig
+from protoattend.training.batches import Augment, Labelled
+from protoattend.training.config import TrainingConfig
+from protoattend.training.distributed import common_number
+from protoattend.training.measure import VALIDATION_CANDIDATES
 from protoattend.training.schedule import OneCycle
 
 STEPS = 1500  # "auto" trains about this long, within the limits below
@@ -84,13 +87,16 @@ class Prepared:
         return None if self.train.weights is None else self.train.weights.to(device)
 
 
-@contextmanager
-def seeded(random_state: int | np.random.RandomState | None) -> Iterator[torch.Generator]:
-    """Yield a generator; inside the block torch's global random state is seeded too, and restored after it."""
+def draw_seed(random_state: int | np.random.RandomState | None) -> int:
+    """Return the one number that all randomness of a training comes from: in all processes the same."""
     if random_state is None:
-        seed = int(np.random.default_rng().integers(2**31))
-    else:
-        seed = int(check_random_state(random_state).randint(2**31 - 1))
+        return common_number(int(np.random.default_rng().integers(2**31)))
+    return common_number(int(check_random_state(random_state).randint(2**31 - 1)))
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[torch.Generator]:
+    """Yield a generator; inside the block torch's global random state is seeded too, and restored after it."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         yield torch.Generator().manual_seed(seed)
@@ -223,7 +229,9 @@ def make_config(params: Mapping[str, Any], n_rows: int, *, can_mix: bool) -> Tra
         learning_rate=params["learning_rate"],
         weight_decay=params["weight_decay"],
         mixup=params["mixup"] if can_mix else 0.0,
+        label_smoothing=params["label_smoothing"],
         schedule=params["schedule"] or OneCycle(),
+        patience=params["patience"],
     )
 
 
@@ -249,7 +257,9 @@ _RULES: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
     ("learning_rate", lambda value: _is_number(value) and 0 < value < 10, "a number above 0"),
     ("weight_decay", lambda value: _is_number(value) and value >= 0, "a number of at least 0"),
     ("mixup", lambda value: _is_number(value) and 0 <= value <= 1, "a number from 0 to 1"),
+    ("label_smoothing", lambda value: _is_number(value) and 0 <= value < 1, "a number from 0 to below 1"),
     ("attention_weight", lambda value: _is_number(value) and value > 0, "a number above 0"),
+    ("patience", lambda value: value is None or _is_count(value, 1), "None or an integer of at least 1"),
     ("lambda_sparse", lambda value: _is_number(value) and value >= 0, "a number of at least 0"),
     ("lambda_conf", lambda value: _is_number(value) and value >= 0, "a number of at least 0"),
     ("d_att", lambda value: _is_count(value, 1), "an integer of at least 1"),

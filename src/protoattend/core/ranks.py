@@ -1,0 +1,57 @@
+"""The processes that train one model together: who we are among them, and a gather that carries gradient."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """This process's number among `size` that work on the same step."""
+
+    rank: int = 0
+    size: int = 1
+
+    def share(self, rows: Tensor) -> Tensor:
+        """Return this process's part of what is divided among all; the length must be a multiple of `size`.
+
+        >>> Ranks(1, 2).share(torch.arange(6))
+        tensor([3, 4, 5])
+        """
+        return rows if self.size == 1 else rows.chunk(self.size)[self.rank]
+
+
+def ranks() -> Ranks:
+    """Return our place among the processes of torch.distributed; alone where there are none."""
+    if dist.is_available() and dist.is_initialized():
+        return Ranks(dist.get_rank(), dist.get_world_size())
+    return Ranks()
+
+
+def gather(part: Tensor) -> Tensor:
+    """Return the parts `(n, ...)` of all processes as one `(size * n, ...)`, in the order of ranks, with gradient.
+
+    Every process's loss depends on every part, so in backward the gradients that all of them have for a part are added
+    up. A plain all_gather would drop what the others contribute.
+    """
+    return part if ranks().size == 1 else cast(Tensor, _Gather.apply(part))
+
+
+class _Gather(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, part: Tensor) -> Tensor:
+        parts = [torch.empty_like(part, memory_format=torch.contiguous_format) for _ in range(ranks().size)]
+        dist.all_gather(parts, part.contiguous())
+        return torch.cat(parts)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Tensor:
+        (gradient,) = gradients
+        total = gradient.contiguous().clone()
+        dist.all_reduce(total)
+        return ranks().share(total)

@@ -1,0 +1,248 @@
+"""Checkpoints: one file that is replaced as a whole, from which a training goes on exactly as if it had not stopped.
+
+It holds the weights, the best ones so far, the optimizer, the bank, and the number of steps done. Random states are not
+among it: every draw is a function of the seed and the step.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import threading
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any, Protocol
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from protoattend.core.ranks import ranks
+from protoattend.errors import BadFile, UserError
+from protoattend.training.batches import Labelled
+from protoattend.training.candidates import Strategy
+from protoattend.training.state import TrainingState
+
+FILE = "checkpoint.safetensors"
+WHAT, VERSION = "protoattend checkpoint", 1
+EVERY = 200
+IRRELEVANT = ("verbose", "device", "compile", "n_processes")  # parameters that may be others when training goes on
+
+
+@dataclass(frozen=True)
+class Checkpoints:
+    """Where to write checkpoints, and after how many steps; they are written at the end of each epoch too."""
+
+    folder: str | os.PathLike[str]
+    every: int = EVERY
+
+    def __post_init__(self) -> None:
+        if self.every < 1:
+            raise UserError(f"every must be at least 1 step, but got every={self.every}.")
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A checkpoint that was read: whose it is, and what it holds."""
+
+    path: Path
+    seed: int
+    identity: Mapping[str, str]
+    story: Mapping[str, Any]
+    tensors: Mapping[str, Tensor]
+
+
+class Keeper(Protocol):
+    """What the loop tells about its progress, and asks where to start."""
+
+    def restore(self, state: TrainingState) -> None: ...
+    def after_step(self, state: TrainingState) -> None: ...
+    def after_epoch(self, state: TrainingState) -> None: ...
+    def before_giving_up(self, state: TrainingState) -> str:
+        """Save what there is, and return how to go on from it, as the end of a message."""
+
+
+class NoKeeper:
+    """Keeps nothing."""
+
+    def restore(self, state: TrainingState) -> None:
+        pass
+
+    def after_step(self, state: TrainingState) -> None:
+        pass
+
+    def after_epoch(self, state: TrainingState) -> None:
+        pass
+
+    def before_giving_up(self, state: TrainingState) -> str:
+        return ""
+
+
+class FileKeeper:
+    """Writes checkpoints while training goes on; as a context, it also makes Ctrl-C wait for the end of a step.
+
+    Of several processes only the first one writes.
+    """
+
+    def __init__(
+        self,
+        checkpoints: Checkpoints,
+        *,
+        seed: int,
+        identity: Mapping[str, str],
+        strategy: Strategy | None = None,
+        found: Checkpoint | None = None,
+    ) -> None:
+        self.folder = Path(checkpoints.folder)
+        self.every = checkpoints.every
+        self.seed = seed
+        self.identity = identity
+        self.strategy = strategy
+        self.found = found
+        self.interrupted = False
+        if found is not None:
+            _require_same(found, identity)
+        elif (self.folder / FILE).exists():
+            raise UserError(
+                f"{self.folder} holds a checkpoint already, which a new training would replace; go on from it with "
+                f"resume_from={str(self.folder)!r}, or choose another folder."
+            )
+
+    def restore(self, state: TrainingState) -> None:
+        if self.found is None:
+            return
+        state.from_file(self.found.tensors, self.found.story)
+        if self.strategy is not None:
+            bank = {name.removeprefix("bank."): t for name, t in self.found.tensors.items() if name.startswith("bank.")}
+            self.strategy.restore(bank)
+
+    def after_step(self, state: TrainingState) -> None:
+        if self.interrupted:
+            self._stop(state)
+        if state.step % self.every == 0:
+            self._write(state)
+
+    def after_epoch(self, state: TrainingState) -> None:
+        if self.interrupted:
+            self._stop(state)
+        self._write(state)
+
+    def before_giving_up(self, state: TrainingState) -> str:
+        self._write(state)
+        return f" The state before that step is in {self.folder}."
+
+    def __enter__(self) -> FileKeeper:
+        # Python delivers signals to the main thread only; elsewhere Ctrl-C is somebody else's.
+        if threading.current_thread() is threading.main_thread():
+            self._handler = signal.signal(signal.SIGINT, self._interrupt)
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, self._handler)
+
+    def _interrupt(self, number: int, frame: FrameType | None) -> None:
+        if self.interrupted:  # the second time, at once
+            raise KeyboardInterrupt
+        self.interrupted = True
+
+    def _stop(self, state: TrainingState) -> None:
+        self._write(state)
+        raise KeyboardInterrupt(f"stopped after step {state.step}; go on with resume_from={str(self.folder)!r}")
+
+    def _write(self, state: TrainingState) -> None:
+        if ranks().rank != 0:
+            return
+        tensors, story = state.to_file()
+        if self.strategy is not None:
+            tensors |= {f"bank.{name}": value for name, value in self.strategy.state().items()}
+        try:
+            write(self.folder, tensors, {"seed": self.seed, "identity": dict(self.identity), "story": story})
+        except OSError as error:
+            warnings.warn(
+                f"the checkpoint of step {state.step} could not be written to {self.folder} ({error}); training goes "
+                "on, and what was written before stays; make room.",
+                stacklevel=2,
+            )
+
+
+def write(folder: Path, tensors: Mapping[str, Tensor], meta: Mapping[str, Any]) -> None:
+    """Write the checkpoint file, wholly or not at all: an earlier one stays until the new one is on the disk."""
+    folder.mkdir(parents=True, exist_ok=True)
+    own = {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
+    content = json.dumps({"what": WHAT, "version": VERSION, **meta})
+    fresh = folder / f".{FILE}.{os.getpid()}"
+    try:
+        try:
+            save_file(own, fresh, metadata={"protoattend": content})
+        except SafetensorError as error:  # how it reports a full disk
+            raise OSError(str(error)) from None
+        with fresh.open("rb") as file:
+            os.fsync(file.fileno())
+        os.replace(fresh, folder / FILE)
+    finally:
+        fresh.unlink(missing_ok=True)
+
+
+def read(folder: str | os.PathLike[str]) -> Checkpoint:
+    """Return the checkpoint in a folder, checked to be one."""
+    path = Path(folder) / FILE
+    if not path.is_file():
+        raise BadFile(
+            f"resume_from must be a folder with a checkpoint, but {folder} has no {FILE}; check the path, or "
+            f"start with checkpoint_to={str(folder)!r}."
+        )
+    try:
+        with safe_open(path, framework="pt") as file:
+            meta = json.loads((file.metadata() or {})["protoattend"])
+            if (meta["what"], meta["version"]) != (WHAT, VERSION):
+                raise KeyError("version")
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
+    except (SafetensorError, OSError, KeyError, ValueError) as error:
+        raise BadFile(
+            f"{path} must be a checkpoint of this protoattend, but it cannot be read ({error}); it is truncated, or of "
+            "another program or version: start anew."
+        ) from None
+    return Checkpoint(path, meta["seed"], meta["identity"], meta["story"], tensors)
+
+
+def identity(params: Mapping[str, Any], data: Labelled) -> dict[str, str]:
+    """Return what must be the same for a training to go on: its parameters, and a hash of its data."""
+    named = {name: _described(value) for name, value in params.items() if name not in IRRELEVANT}
+    return named | {"X and y": _digest(data)}
+
+
+def _described(value: Any) -> str:
+    return type(value).__name__ if isinstance(value, nn.Module) else repr(value)
+
+
+def _digest(data: Labelled) -> str:
+    digest = hashlib.sha256()
+    for part in (data.samples, data.labels, data.weights, data.shares):
+        if isinstance(part, Tensor):
+            digest.update(repr(part.dtype).encode())
+            digest.update(np.ascontiguousarray(part.cpu().numpy()).data)
+        else:
+            digest.update(repr(part if part is None else part.identity()).encode())
+    return digest.hexdigest()
+
+
+def _require_same(found: Checkpoint, identity: Mapping[str, str]) -> None:
+    for name in identity.keys() | found.identity.keys():
+        before, now = found.identity.get(name), identity.get(name)
+        if before == now:
+            continue
+        if name == "X and y":
+            raise UserError(
+                f"training must go on with the data it began with, but {found.path} was made of other X or y."
+            )
+        raise UserError(
+            f"training must go on with the parameters it began with, but {found.path} was made with {name}={before} "
+            f"and now it is {now}; pass the same, or start anew without resume_from."
+        )

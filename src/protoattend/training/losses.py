@@ -1,0 +1,92 @@
+"""What training minimises: the objective's cross entropies and the two regularisers, or plain cross entropy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+from torch import Tensor
+from torch.nn import functional as F
+
+from protoattend.core.attention import confidence_loss, sparsity_loss
+from protoattend.core.model import Output, ProtoAttend
+from protoattend.core.objectives import SELF, TERM_NAMES, objective
+from protoattend.training.batches import Batch
+from protoattend.training.candidates import Draw, Strategy
+from protoattend.training.config import TrainingConfig
+
+# A loss function maps (model, batch, progress) to named terms, already weighted; their sum is minimised.
+LossTerms = Callable[[ProtoAttend, Batch, float], dict[str, Tensor]]
+
+
+def prototype_terms(
+    config: TrainingConfig,
+    strategy: Strategy,
+    class_weight: Tensor | None = None,
+    row_weights: Tensor | None = None,
+) -> LossTerms:
+    """Return the paper's loss: the objective's cross entropies and the two regularisers.
+
+    Terms with alpha above 0 count `attention_weight` times. The query and key heads learn from these terms alone, and
+    Adam adapts to any scale of them; what changes is how much they pull the encoder away from plain learning.
+    `row_weights` `(n,)` is how many times each training row counts, as an input and as a candidate; None is once each.
+    """
+    weights = objective(config.objective)
+    scales = {alpha: 1.0 if alpha == SELF else config.attention_weight for alpha in weights}
+    relative = _mean_one(row_weights)
+
+    def terms(model: ProtoAttend, batch: Batch, progress: float) -> dict[str, Tensor]:
+        draw = strategy.draw(batch, progress)
+        exclude = draw.exclude(batch.parents)
+        if batch.mix is not None and bool(exclude.all(1).any()):
+            # Among two or three rows a blend has a part in common with every candidate; a pure sample has not.
+            batch = replace(batch, mix=None)
+            draw = strategy.draw(batch, progress)
+            exclude = draw.exclude(batch.parents)
+        counts, input_weights = (
+            None if relative is None else relative[rows] for rows in (draw.parents[:, 0], batch.rows)
+        )
+        output: Output = model(batch.x, draw.source, exclude, batch.mix, counts)
+        strategy.remember(output.encoded, batch)
+        targets = batch.targets(output.self_logits.shape[1], input_weights, config.label_smoothing)
+        cross_entropy = partial(F.cross_entropy, target=targets, weight=class_weight)
+        losses = {
+            TERM_NAMES[alpha]: scales[alpha] * weight(progress) * cross_entropy(output.logits(alpha))
+            for alpha, weight in weights.items()
+        }
+        return losses | _regularisers(config, output, draw, batch.y, input_weights)
+
+    return terms
+
+
+def plain_terms(
+    config: TrainingConfig, class_weight: Tensor | None = None, row_weights: Tensor | None = None
+) -> LossTerms:
+    """Return conventional supervised learning of the same encoder: cross entropy at alpha 0, no attention."""
+    relative = _mean_one(row_weights)
+
+    def terms(model: ProtoAttend, batch: Batch, progress: float) -> dict[str, Tensor]:
+        logits = model.self_logits(batch.x, batch.mix)
+        input_weights = None if relative is None else relative[batch.rows]
+        targets = batch.targets(logits.shape[1], input_weights, config.label_smoothing)
+        return {"self": F.cross_entropy(logits, targets, class_weight)}
+
+    return terms
+
+
+def _mean_one(weights: Tensor | None) -> Tensor | None:
+    """Return the weights by which training goes: it draws batches of one size, however often all rows are repeated."""
+    return None if weights is None else weights / weights.mean()
+
+
+def _regularisers(
+    config: TrainingConfig, output: Output, draw: Draw, y: Tensor, input_weights: Tensor | None
+) -> dict[str, Tensor]:
+    losses = {}
+    if config.lambda_sparse:
+        losses["sparse"] = config.lambda_sparse * sparsity_loss(output.weights, input_weights)
+    if config.lambda_conf:
+        labels = draw.labels if output.chosen is None else draw.labels[output.chosen]
+        losses["conf"] = config.lambda_conf * confidence_loss(output.weights, labels, y, input_weights)
+    return losses

@@ -1,0 +1,263 @@
+"""A training that was stopped, at any point and in any way, goes on to the same weights."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from sklearn.datasets import load_digits, load_wine
+from typer.testing import CliRunner
+
+from protoattend import ProtoAttendClassifier
+from protoattend.app.cli import app
+from protoattend.core.model import ProtoAttend
+from protoattend.errors import BadFile, UserError
+from protoattend.training import checkpoint
+from protoattend.training.batches import Labelled
+from protoattend.training.checkpoint import FILE, Checkpoints, FileKeeper
+from protoattend.training.config import TrainingConfig
+from protoattend.training.history import Measures
+from protoattend.training.loop import train
+from protoattend.training.losses import plain_terms
+
+PARAMS: dict[str, Any] = {"max_epochs": 6, "random_state": 0, "verbose": 0, "batch_size": 32}
+
+
+@pytest.fixture(scope="module")
+def wine() -> Any:
+    return load_wine(return_X_y=True)
+
+
+def same_weights(first: ProtoAttendClassifier, second: ProtoAttendClassifier) -> bool:
+    ours, theirs = first.model_.state_dict(), second.model_.state_dict()
+    return all(torch.equal(ours[name], theirs[name]) for name in theirs)
+
+
+class StopError(Exception):
+    pass
+
+
+def stopped_at(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let training fall over after so many steps, having written what it had to write by then."""
+    for name in ("after_step", "after_epoch"):
+        method = getattr(FileKeeper, name)
+
+        def falling(self: FileKeeper, state: Any, method: Any = method) -> None:
+            method(self, state)
+            if state.step >= step:
+                raise StopError
+
+        monkeypatch.setattr(FileKeeper, name, falling)
+
+
+@pytest.mark.parametrize("step", [1, 3, 4, 5, 9, 23])
+@pytest.mark.parametrize("candidates", ["in-batch", "sampled", "bank"])
+def test_it_goes_on_to_the_same_weights(
+    candidates: str, step: int, wine: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    params = PARAMS | {"candidates": candidates}
+    whole = ProtoAttendClassifier(**params).fit(*wine)
+    with monkeypatch.context() as patched:
+        stopped_at(step, patched)
+        with pytest.raises(StopError):
+            ProtoAttendClassifier(**params).fit(*wine, checkpoint_to=Checkpoints(tmp_path, every=1))
+    again = ProtoAttendClassifier(**params).fit(*wine, resume_from=tmp_path)
+    assert same_weights(again, whole)
+    assert [r.losses for r in again.history_] == [r.losses for r in whole.history_]
+    assert again.history_.best_epoch == whole.history_.best_epoch
+
+
+def test_augmentation_dropout_and_an_unknown_seed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = load_digits(return_X_y=True)
+    images = X[:160].reshape(-1, 8, 8)
+    net = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 32), torch.nn.ReLU(), torch.nn.Dropout(0.5))
+    params = PARAMS | {"encoder": net, "max_epochs": 3, "random_state": None}
+    with monkeypatch.context() as patched:
+        stopped_at(4, patched)
+        with pytest.raises(StopError):
+            ProtoAttendClassifier(**params).fit(images, y[:160], checkpoint_to=Checkpoints(tmp_path / "a", every=2))
+    kept = (tmp_path / "a" / FILE).read_bytes()
+    results = []
+    for _ in range(2):
+        (tmp_path / "a" / FILE).write_bytes(kept)
+        results.append(ProtoAttendClassifier(**params).fit(images, y[:160], resume_from=tmp_path / "a"))
+    assert same_weights(*results), "what was drawn from no seed goes on from the seed in the checkpoint"
+
+
+SCRIPT = """
+import sys
+import torch
+from sklearn.datasets import load_digits
+from protoattend import ProtoAttendClassifier
+from protoattend.training.checkpoint import Checkpoints
+
+torch.set_num_threads(1)
+X, y = load_digits(return_X_y=True)
+folder, how = sys.argv[1:]
+places = {"checkpoint_to": Checkpoints(folder, every=3)} if how == "start" else {"resume_from": folder}
+clf = ProtoAttendClassifier(candidates="bank", max_epochs=4, random_state=0, verbose=0)
+print("ready", flush=True)
+clf.fit(X.reshape(-1, 8, 8), y, **places)
+clf.save(sys.argv[1] + "-model")
+"""
+
+
+@pytest.mark.slow
+def test_a_killed_process(tmp_path: Path) -> None:
+    """Kill -9 at random moments, again and again, until it comes through."""
+
+    def start(how: str) -> subprocess.Popen[str]:
+        environment = os.environ | {"OMP_NUM_THREADS": "1"}
+        command = [sys.executable, "-c", SCRIPT, str(tmp_path / "run"), how]
+        process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        return process
+
+    chance = random.Random(time.time_ns())
+    kills = 0
+    process = start("start")
+    while not (tmp_path / "run" / FILE).exists():
+        time.sleep(0.01)
+    while kills < 4:
+        time.sleep(chance.uniform(0.0, 0.8))
+        if process.poll() is not None:
+            break
+        process.kill()
+        process.wait()
+        kills += 1
+        process = start("resume")
+    assert process.wait() == 0
+    assert kills
+    X, y = load_digits(return_X_y=True)
+    torch.set_num_threads(1)
+    whole = ProtoAttendClassifier(candidates="bank", max_epochs=4, random_state=0, verbose=0)
+    whole.fit(X.reshape(-1, 8, 8), y)
+    assert same_weights(ProtoAttendClassifier.load(f"{tmp_path / 'run'}-model"), whole)
+
+
+def test_ctrl_c_saves_and_says_how_to_go_on(wine: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    handler = signal.getsignal(signal.SIGINT)
+    after = FileKeeper.after_step
+
+    def pressed(self: FileKeeper, state: Any) -> None:
+        if state.step == 6:
+            os.kill(os.getpid(), signal.SIGINT)
+        after(self, state)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(FileKeeper, "after_step", pressed)
+        with pytest.raises(KeyboardInterrupt, match="stopped after step 6; go on with resume_from="):
+            ProtoAttendClassifier(**PARAMS).fit(*wine, checkpoint_to=tmp_path)
+    assert signal.getsignal(signal.SIGINT) is handler
+    assert checkpoint.read(tmp_path).story["step"] == 6
+    assert same_weights(
+        ProtoAttendClassifier(**PARAMS).fit(*wine, resume_from=tmp_path), ProtoAttendClassifier(**PARAMS).fit(*wine)
+    )
+
+
+def test_a_finished_training_is_read_back(wine: Any, tmp_path: Path) -> None:
+    first = ProtoAttendClassifier(**PARAMS).fit(*wine, checkpoint_to=tmp_path)
+    assert same_weights(ProtoAttendClassifier(**PARAMS).fit(*wine, resume_from=tmp_path), first)
+    assert [path.name for path in tmp_path.iterdir()] == [FILE], "nothing else is left behind"
+
+
+def test_another_model_or_data_set(wine: Any, tmp_path: Path) -> None:
+    X, y = wine
+    ProtoAttendClassifier(**PARAMS).fit(X, y, checkpoint_to=tmp_path)
+    before = (tmp_path / FILE).read_bytes()
+    for params, message in (
+        ({"d_att": 8}, r"was made with d_att=16 and now it is 8"),
+        ({"random_state": 1}, r"was made with random_state=0 and now it is 1"),
+    ):
+        with pytest.raises(UserError, match=message):
+            ProtoAttendClassifier(**PARAMS | params).fit(X, y, resume_from=tmp_path)
+    with pytest.raises(UserError, match="was made of other X or y"):
+        ProtoAttendClassifier(**PARAMS).fit(X[::-1], y, resume_from=tmp_path)
+    with pytest.raises(UserError, match="holds a checkpoint already"):
+        ProtoAttendClassifier(**PARAMS).fit(X, y, checkpoint_to=tmp_path)
+    assert (tmp_path / FILE).read_bytes() == before
+
+
+def test_files_that_are_none(wine: Any, tmp_path: Path) -> None:
+    with pytest.raises(BadFile, match="resume_from must be a folder with a checkpoint"):
+        ProtoAttendClassifier(**PARAMS).fit(*wine, resume_from=tmp_path)
+    ProtoAttendClassifier(**PARAMS).fit(*wine, checkpoint_to=tmp_path)
+    whole = (tmp_path / FILE).read_bytes()
+    for broken in (b"", b"\x80\x04 something else", whole[: len(whole) // 2], whole[:-1]):
+        (tmp_path / FILE).write_bytes(broken)
+        with pytest.raises(BadFile, match="must be a checkpoint of this protoattend"):
+            ProtoAttendClassifier(**PARAMS).fit(*wine, resume_from=tmp_path)
+
+
+def test_a_full_disk_does_not_end_the_training(wine: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(checkpoint, "save_file", full)
+    with pytest.warns(UserWarning, match=r"could not be written to .*No space left on device.*training goes on"):
+        fitted = ProtoAttendClassifier(**PARAMS).fit(*wine, checkpoint_to=tmp_path)
+    assert fitted.score(*wine) > 0.9
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_loss_that_is_not_finite_keeps_the_last_good_state(wine: Any, tmp_path: Path) -> None:
+    class Breaking(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = torch.nn.Linear(13, 8)
+            self.calls = 0
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.calls += self.training
+            return self.linear(x) * (float("nan") if self.calls == 8 else 1.0)
+
+    with pytest.raises(UserError, match=r"attention scores must be finite.* The state before that step is in"):
+        ProtoAttendClassifier(**PARAMS | {"encoder": Breaking(), "mixup": 0.0}).fit(*wine, checkpoint_to=tmp_path)
+    state = checkpoint.read(tmp_path)
+    assert all(torch.isfinite(tensor).all() for tensor in state.tensors.values())
+
+
+def test_patience_stops_early(wine: Any) -> None:
+    accuracies = iter([0.8, 0.9, 0.5, 0.9, 0.5, 0.4, 0.3])
+    data = Labelled(torch.randn(40, 4), torch.arange(40) % 2)
+    config = TrainingConfig(batch_size=20, max_epochs=7, patience=2)
+    history = train(
+        ProtoAttend(torch.nn.Flatten(), 2, in_features=4),
+        data,
+        config,
+        loss_terms=plain_terms(config),
+        measure=lambda: Measures(1000, 0.0, next(accuracies), 1.0),
+        seed=0,
+    )
+    assert (len(history), history.best_epoch) == (6, 3)
+    with pytest.raises(UserError, match="patience must be None or an integer of at least 1"):
+        ProtoAttendClassifier(**PARAMS | {"patience": 0}).fit(*wine)
+
+
+def test_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    load_wine(as_frame=True).frame.to_csv("wine.csv", index=False)
+    fit = ["fit", "wine.csv", "--target", "target", "--epochs", "3"]
+    runner = CliRunner()
+    with monkeypatch.context() as patched:
+        after = FileKeeper.after_step
+
+        def pressed(self: FileKeeper, state: Any) -> None:
+            self.interrupted = state.step == 6
+            after(self, state)
+
+        patched.setattr(FileKeeper, "after_step", pressed)
+        stopped = runner.invoke(app, [*fit, "--checkpoint-to", "run"])
+    assert stopped.exit_code == 130
+    assert "stopped: after step 6; go on with resume_from='run'" in stopped.stderr
+    assert runner.invoke(app, [*fit, "--resume-from", "run"]).exit_code == 0
+    assert ProtoAttendClassifier.load("wine-model").history_[2].epoch == 2

@@ -1,0 +1,168 @@
+"""Two processes compute what one would, and one that dies is named."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.multiprocessing as mp
+from sklearn.datasets import load_wine
+from torch import Tensor, nn
+
+from protoattend import ProtoAttendClassifier
+from protoattend.core.model import ProtoAttend
+from protoattend.core.ranks import Ranks, gather, ranks
+from protoattend.errors import UserError
+from protoattend.training.batches import Batch, Labelled
+from protoattend.training.candidates import STRATEGIES, make_strategy
+from protoattend.training.config import TrainingConfig
+from protoattend.training.distributed import companions
+from protoattend.training.loop import train
+from protoattend.training.losses import prototype_terms
+
+N, B, WIDTH = 48, 12, 5
+CONFIG = TrainingConfig(batch_size=B, max_epochs=2, lambda_sparse=0.1, lambda_conf=0.1, learning_rate=0.01)
+DATA = Labelled(
+    torch.randn(N, WIDTH, generator=torch.Generator().manual_seed(1), dtype=torch.float64), torch.arange(N) % 3
+)
+
+
+def make_model(normalize: str) -> ProtoAttend:
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        encoder = nn.Sequential(nn.Linear(WIDTH, 16), nn.ReLU(), nn.LayerNorm(16))
+        return ProtoAttend(encoder, 3, in_features=16, d_att=8, d_out=6, normalize=normalize).double()
+
+
+def trained(candidates: str, normalize: str) -> dict[str, Tensor]:
+    """Train for eight steps, with a bank or samples over several, and return the weights."""
+    model = make_model(normalize)
+    strategy = make_strategy(
+        candidates,
+        fetch=lambda rows, generator: (DATA.samples[rows], DATA.labels[rows]),
+        shuffled=DATA.shuffled,
+        n_rows=N,
+        n_candidates=20,
+        batch_size=B,
+        normalize=normalize,
+    )
+    history = train(model, DATA, CONFIG, loss_terms=prototype_terms(CONFIG, strategy), measure=None, seed=0)
+    weights = {name: value.clone() for name, value in model.state_dict().items()}
+    return weights | {"losses": torch.tensor([list(record.losses.values()) for record in history])}
+
+
+def _train_and_tell(candidates: str, normalize: str, answers: Any) -> None:
+    answers.put({name: value.numpy() for name, value in trained(candidates, normalize).items()})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("candidates", "normalize"), [("in-batch", "sparsemax"), ("sampled", "softmax"), ("bank", "sparsemax")]
+)
+def test_two_processes_train_as_one(candidates: str, normalize: str) -> None:
+    alone = trained(candidates, normalize)
+    answers = mp.get_context("spawn").Queue()
+    with companions(2, _train_and_tell, (candidates, normalize, answers)):
+        assert ranks() == Ranks(0, 2)
+        first = trained(candidates, normalize)
+        second = {name: torch.from_numpy(value) for name, value in answers.get(timeout=60).items()}
+    assert ranks() == Ranks(0, 1)
+    for name, value in alone.items():
+        torch.testing.assert_close(first[name], value, rtol=1e-6, atol=1e-9)
+        assert torch.equal(first[name], second[name]), "both end with the same weights"
+
+
+def _gather_and_tell(answers: Any) -> None:
+    x = torch.tensor([[3.0], [4.0]], requires_grad=True)
+    everything = gather(x)
+    (everything * torch.tensor([[10.0], [20.0], [30.0], [40.0]])).sum().backward()
+    assert x.grad is not None
+    answers.put((everything.tolist(), x.grad.tolist()))
+
+
+@pytest.mark.slow
+def test_gather_carries_the_gradient_of_all() -> None:
+    answers = mp.get_context("spawn").Queue()
+    with companions(2, _gather_and_tell, (answers,)):
+        x = torch.tensor([[1.0], [2.0]], requires_grad=True)
+        everything = gather(x)
+        (everything * torch.tensor([[1.0], [2.0], [3.0], [4.0]])).sum().backward()
+        theirs = answers.get(timeout=60)
+    assert everything.tolist() == [[1.0], [2.0], [3.0], [4.0]]
+    assert x.grad is not None
+    assert x.grad.tolist() == [[11.0], [22.0]], "what both losses ask of this process's part"
+    assert theirs == (everything.tolist(), [[33.0], [44.0]])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("candidates", STRATEGIES)
+def test_the_estimator_on_two_processes(candidates: str, tmp_path: Path) -> None:
+    X, y = load_wine(return_X_y=True)
+    params: dict[str, Any] = {"candidates": candidates, "max_epochs": 40, "verbose": 0, "n_processes": 2}
+    clf = ProtoAttendClassifier(**params).fit(X, y, checkpoint_to=tmp_path / "run")
+    assert clf.score(X, y) > 0.9
+    assert len(clf.database_) == len(y)
+    again = ProtoAttendClassifier(**params | {"n_processes": 1}).fit(X, y, resume_from=tmp_path / "run")
+    for name, value in clf.model_.state_dict().items():
+        assert torch.equal(again.model_.state_dict()[name], value)
+    assert ranks() == Ranks()
+
+
+def _die() -> None:
+    gather(torch.zeros(1))
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _fail() -> None:
+    raise ZeroDivisionError("of its own")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("work", "how"), [(_die, "exit code -9"), (_fail, "ZeroDivisionError: of its own")])
+def test_a_process_that_dies_is_named(work: Any, how: str) -> None:
+    def go_on() -> None:
+        with companions(2, work, ()):
+            for _ in range(3):
+                gather(torch.zeros(1))
+
+    with pytest.raises(UserError, match=rf"process 1 died \({how}\); go on from the last checkpoint"):
+        go_on()
+    assert ranks() == Ranks()
+
+
+SCRIPT = """
+import os
+from pathlib import Path
+from sklearn.datasets import load_wine
+from protoattend import ProtoAttendClassifier
+
+X, y = load_wine(return_X_y=True)
+clf = ProtoAttendClassifier(max_epochs=3, verbose=0).fit(X, y)
+Path(os.environ['RANK']).write_text(clf.database_.fingerprint)
+"""
+
+
+@pytest.mark.slow
+def test_a_script_under_torchrun(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(SCRIPT)
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--standalone", "script.py"]
+    run = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, timeout=300, env=os.environ | {"OMP_NUM_THREADS": "1"}
+    )
+    assert run.returncode == 0, run.stderr
+    assert (tmp_path / "0").read_text() == (tmp_path / "1").read_text(), (
+        "no seed was given, and yet both train the same model"
+    )
+
+
+def test_shares_of_a_batch() -> None:
+    rows = torch.arange(12)
+    assert torch.equal(torch.cat([Ranks(rank, 3).share(rows) for rank in range(3)]), rows)
+    assert Ranks().share(rows) is rows
+    assert Batch(rows, rows, rows).parents.shape == (12, 2)
