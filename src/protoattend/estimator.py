@@ -33,10 +33,12 @@ from protoattend.training.schedule import Schedule
 from protoattend.trust.assess import Assessment
 from protoattend.trust.calibration import Recalibration
 from protoattend.trust.conformal import Conformal, class_support
+from protoattend.trust.drift import DriftMonitor
 from protoattend.trust.explain import Explanations, explain
 from protoattend.trust.labels import LabelIssues, find_label_issues
 from protoattend.trust.ood import disagreement
 from protoattend.trust.selective import guaranteed_threshold, threshold_for_accuracy
+from protoattend.trust.usage import PrototypeUsage, prototype_usage
 
 
 class ProtoAttendClassifier(ClassifierMixin, BaseEstimator):
@@ -350,6 +352,15 @@ class ProtoAttendClassifier(ClassifierMixin, BaseEstimator):
         if self.recalibration_ is None:
             raise _needs_calibration("calibrated_confidence")
         return self.recalibration_.confidence(sure)
+
+    def prototype_usage(self, X: Any) -> PrototypeUsage:
+        """Return what the decisions on X rest on, in the form a drift monitor is fed with."""
+        check_is_fitted(self)
+        return prototype_usage(self.database_, encode(self.model_, self.inputs_.tensor(self._source(X))).queries)
+
+    def drift_monitor(self, X: Any, *, false_alarm: float = 0.01) -> DriftMonitor:
+        """Return a monitor with X, unseen in training, as reference; feed it `clf.prototype_usage(X_new)`."""
+        return DriftMonitor(self.prototype_usage(X), false_alarm=false_alarm)
 
     def ood_score(self, X: Any) -> np.ndarray:
         """Return how strange each row is `(n,)`; higher is further from the training data."""

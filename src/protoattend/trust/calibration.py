@@ -43,7 +43,7 @@ class Reliability:
         ax = display.axes(ax, "plotting a reliability diagram", (6.0, 5.2))
         left, width = self.edges[:-1], np.diff(self.edges)
         full = self.counts > 0
-        ax.bar(left, np.nan_to_num(self.accuracy), width, align="edge", color=AGREES, edgecolor="white", alpha=0.9)
+        ax.bar(left, np.nan_to_num(self.accuracy), width, align="edge", color=AGREES, edgecolor="white", alpha=0.6)
         ax.plot([0, 1], [0, 1], color=QUIET, linestyle=(0, (4, 3)), linewidth=1.2, label="confidence = accuracy")
         ax.vlines(self.confidence[full], self.accuracy[full], self.confidence[full], color=DIFFERS, linewidth=2)
         ax.plot(
