@@ -79,15 +79,16 @@ class DriftReport:
         before, now = np.array([(change.before, change.now) for change in shown]).reshape(-1, 2).T
         height = np.arange(len(shown))
         ax.hlines(height, before, now, color=LINE, linewidth=5, zorder=1)
-        ax.plot(before, height, "o", color=QUIET, markersize=7, label="before (reference)")
-        ax.plot(now, height, "o", color=DIFFERS, markersize=7, label=f"now (last {self.n_recent:,} samples)")
+        dot: dict[str, Any] = {"marker": "o", "markersize": 7, "linestyle": "none", "clip_on": False, "zorder": 3}
+        ax.plot(before, height, color=QUIET, label="before (reference)", **dot)
+        ax.plot(now, height, color=DIFFERS, label=f"now (last {self.n_recent:,} samples)", **dot)
         title = "Prototypes that took over" if shown else "No prototype took over"
         display.dress(ax, title=title, xlabel="share of all decisions", ylabel="")
         display.percents(ax.xaxis)
         ax.set_yticks(height, [change.name for change in shown])
         ax.grid(axis="y", visible=False)
         ax.set(xlim=(0, None), ylim=(-0.7, max(len(shown), 1) - 0.3))
-        ax.legend(loc="lower right", frameon=False)
+        ax.legend(loc="upper left", bbox_to_anchor=(-0.02, -0.12), ncols=2, frameon=False)  # where no dot can be
         return ax
 
 
@@ -189,15 +190,20 @@ class DriftMonitor:
             ax.plot(seen, line, color=QUIET, linestyle=style, linewidth=1.2, label=f"{TRAIL[column]} alone")
         ax.plot(seen, np.append(0, self._trail[:, 2]), color=AGREES, linewidth=2.2, label="all together")
         limit = -np.log10(self.false_alarm)
-        ax.axhline(limit, color=DIFFERS, linewidth=1.2, label=f"alarm: false with probability {self.false_alarm:g}")
+        ax.axhline(
+            limit, color=DIFFERS, linewidth=1.2, label=f"alarm (ever false: {100 * self.false_alarm:g} % at most)"
+        )
         if self.alarm_at is not None:
             ax.axvline(self.alarm_at, color=DIFFERS, linewidth=1.2, linestyle=(0, (2, 2)))
-            note = f" alarm at sample {self.alarm_at:,}"
-            ax.annotate(note, (self.alarm_at, 0.02), xycoords=("data", "axes fraction"), color=DIFFERS, size=9)
+            side = "right" if self.alarm_at > 0.8 * self.n_seen else "left"
+            at = (self.alarm_at, 0.02)
+            note = f" alarm at sample {self.alarm_at:,} "
+            ax.annotate(note, at, xycoords=("data", "axes fraction"), color=DIFFERS, size=9, ha=side)
         display.dress(ax, title="Evidence of drift", xlabel="samples seen", ylabel="evidence (capital won by betting)")
         ax.yaxis.set_major_formatter(lambda power, _: f"$10^{{{power:g}}}$")
         ax.yaxis.get_major_locator().set_params(integer=True)
-        ax.set(xlim=(0, None), ylim=(None, max(ax.get_ylim()[1], 1.3 * limit)))
+        bottom, top = ax.get_ylim()
+        ax.set(xlim=(0, None), ylim=(bottom - 0.1 * (top - bottom), max(top, 1.3 * limit)))
         ax.legend(loc="upper left", frameon=False, labelcolor=INK, fontsize=9)
         return ax
 

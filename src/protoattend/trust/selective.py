@@ -82,7 +82,7 @@ class RiskCoverage:
         ax.plot(coverage[first:], risk[first:], label=label, **look)
         if first > 0:
             ax.plot(coverage[: first + 1], risk[: first + 1], **look | {"linestyle": ":", "linewidth": 1.2})
-        ax.plot(coverage[first], risk[first], "o", color=look["color"], markersize=4.5, zorder=3)
+            ax.plot(coverage[first], risk[first], "o", color=look["color"], markersize=4.5, zorder=3)
         display.dress(
             ax, title="Risk and coverage", xlabel="coverage: share of samples answered", ylabel="error of the answers"
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 from torch import Tensor
@@ -53,7 +54,8 @@ class PrototypeUsage:
         """Return both one after the other."""
         width = max(self.indices.shape[1], other.indices.shape[1])
         own, theirs = _widened(self, width), _widened(other, width)
-        return replace(own, **{name: np.concatenate([getattr(own, name), getattr(theirs, name)]) for name in ARRAYS})
+        both: dict[str, Any] = {name: np.concatenate([getattr(own, name), getattr(theirs, name)]) for name in ARRAYS}
+        return replace(own, **both)
 
     def shares(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the indices of all prototypes used, ascending, and the share of the decisions that each carries."""
@@ -93,4 +95,5 @@ def prototype_usage(database: CandidateDatabase, queries: Tensor) -> PrototypeUs
 
 def _widened(usage: PrototypeUsage, width: int) -> PrototypeUsage:
     missing = ((0, 0), (0, width - usage.indices.shape[1]))
-    return replace(usage, **{name: np.pad(getattr(usage, name), missing) for name in ("indices", "labels", "weights")})
+    wider: dict[str, Any] = {name: np.pad(getattr(usage, name), missing) for name in ("indices", "labels", "weights")}
+    return replace(usage, **wider)
