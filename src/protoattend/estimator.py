@@ -39,11 +39,15 @@ from protoattend.training.losses import prototype_terms
 from protoattend.training.measure import measure_with_prototypes
 from protoattend.training.progress import progress_bar
 from protoattend.training.schedule import Schedule
+from protoattend.trust.assess import Assessment
+from protoattend.trust.calibration import Recalibration
 from protoattend.trust.conformal import Conformal, class_support
+from protoattend.trust.drift import DriftMonitor
 from protoattend.trust.explain import Explanations, explain
 from protoattend.trust.labels import LabelIssues, find_label_issues
 from protoattend.trust.ood import disagreement
-from protoattend.trust.selective import threshold_for_accuracy
+from protoattend.trust.selective import guaranteed_threshold, threshold_for_accuracy
+from protoattend.trust.usage import PrototypeUsage, prototype_usage
 
 
 class ProtoAttendClassifier(ClassifierMixin, BaseEstimator):
@@ -304,6 +308,7 @@ class ProtoAttendClassifier(ClassifierMixin, BaseEstimator):
         self.classes_ = database.classes.values
         self.history_ = history
         self.conformal_: Conformal | None = None
+        self.recalibration_: Recalibration | None = None
         if isinstance(self.inputs_, TableInputs):
             self.n_features_in_ = len(self.inputs_.columns)
             if self.inputs_.named:
@@ -318,7 +323,7 @@ class ProtoAttendClassifier(ClassifierMixin, BaseEstimator):
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return class probabilities `(n, n_classes)`: the softmax of the logits at alpha = 1."""
-        return self._decide(X).logits.double().softmax(1).numpy()
+        return _probabilities(self._decide(X))
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Return the logits at alpha = 1 `(n, n_classes)`, or with two classes their difference `(n,)`."""
@@ -351,25 +356,80 @@ class ProtoAttendClassifier(ClassifierMixin, BaseEstimator):
         decisions = self._decide(X)
         return self.classes_[decisions.logits.argmax(1).numpy()], _confidence(decisions) >= min_confidence
 
-    def threshold_for(self, X: Any, y: Any, accuracy: float = 0.99) -> float:
-        """Return the lowest min_confidence that gives `accuracy` on these labelled samples, unseen in training."""
+    def assess(self, X: Any, y: Any, name: str = "") -> Assessment:
+        """Return what labelled, unseen samples tell: `risk_coverage()`, `reliability()`, `measures()`, `plot()`."""
         decisions = self._decide(X)
-        correct = decisions.logits.argmax(1) == self.database_.classes.encode(y)
-        return threshold_for_accuracy(_confidence(decisions), correct.numpy(), accuracy)
+        labels = self.database_.classes.encode(y).numpy()
+        if len(labels) != len(decisions.logits):
+            raise UserError(f"X and y must be of one length, but X has {len(decisions.logits)} rows, y {len(labels)}.")
+        return Assessment(
+            confidence=_confidence(decisions),
+            predicted=decisions.logits.argmax(1).numpy(),
+            labels=labels,
+            probabilities=_probabilities(decisions),
+            class_mass=decisions.class_mass.numpy(),
+            classes=self.classes_,
+            name=name,
+        )
+
+    def threshold_for(self, X: Any, y: Any, accuracy: float = 0.99, *, guarantee: float | None = None) -> float:
+        """Return the lowest min_confidence that gives `accuracy` on these labelled samples, unseen in training.
+
+        With `guarantee=0.95` it holds for new samples drawn alike, too, at that probability (`guaranteed_threshold`).
+        """
+        seen = self.assess(X, y)
+        if guarantee is None:
+            return threshold_for_accuracy(seen.confidence, seen.correct, accuracy)
+        return guaranteed_threshold(seen.confidence, seen.correct, accuracy=accuracy, guarantee=guarantee)
 
     def calibrate(self, X: Any, y: Any) -> ProtoAttendClassifier:
-        """Learn from labelled samples unseen in training what `prediction_set` needs for its guarantee."""
-        support = _class_support(self._decide(X))
-        self.conformal_ = Conformal.fit(support, self.database_.classes.encode(y).numpy())
+        """Learn from labelled samples, unseen in training, what prediction sets and calibrated scores need.
+
+        Do it again after an edit of the database, which changes the decisions it was learned from.
+        """
+        seen = self.assess(X, y)
+        support = class_support(seen.class_mass, seen.probabilities)
+        recalibration = Recalibration.fit(
+            seen.probabilities, seen.labels, confidence=seen.confidence, correct=seen.correct
+        )
+        self.conformal_, self.recalibration_ = Conformal.fit(support, seen.labels), recalibration
         return self
 
-    def prediction_set(self, X: Any, coverage: float = 0.95) -> list[list[Any]]:
-        """Return for each row the labels that together hold the true one at least `coverage` of the time."""
+    def prediction_set(self, X: Any, coverage: float = 0.95, *, by_class: bool = False) -> list[list[Any]]:
+        """Return for each row the labels that together hold the true one at least `coverage` of the time.
+
+        An empty list is "none of these": too little speaks for any class. With `by_class` the guarantee holds for the
+        samples of each class, however rare, and not only for all of them together.
+        """
         decisions = self._decide(X)
         if self.conformal_ is None:
-            raise UserError("prediction_set needs calibration first; call calibrate(X_cal, y_cal) with unseen samples.")
-        inside = self.conformal_.sets(_class_support(decisions), coverage)
+            raise _needs_calibration("prediction_set")
+        sets = self.conformal_.sets_by_class if by_class else self.conformal_.sets
+        inside = sets(class_support(decisions.class_mass.numpy(), _probabilities(decisions)), coverage)
         return [self.classes_[row].tolist() for row in inside]
+
+    def calibrated_proba(self, X: Any) -> np.ndarray:
+        """Return `predict_proba` at the temperature that `calibrate` found likeliest `(n, n_classes)`."""
+        probabilities = self.predict_proba(X)
+        if self.recalibration_ is None:
+            raise _needs_calibration("calibrated_proba")
+        return self.recalibration_.probabilities(probabilities)
+
+    def calibrated_confidence(self, X: Any) -> np.ndarray:
+        """Return how often predictions of such confidence were right in `calibrate` `(n,)`."""
+        sure = self.confidence(X)
+        if self.recalibration_ is None:
+            raise _needs_calibration("calibrated_confidence")
+        return self.recalibration_.confidence(sure)
+
+    def prototype_usage(self, X: Any) -> PrototypeUsage:
+        """Return what the decisions on X rest on, in the form a drift monitor is fed with."""
+        check_is_fitted(self)
+        return prototype_usage(self.database_, encode(self.model_, self.inputs_.tensor(self._source(X))).queries)
+
+    def drift_monitor(self, X: Any, *, false_alarm: float = 0.01) -> DriftMonitor:
+        """Return a monitor with X, unseen in training, as reference; feed it `clf.prototype_usage(X_new)`."""
+        return DriftMonitor(self.prototype_usage(X), false_alarm=false_alarm)
 
     def ood_score(self, X: Any) -> np.ndarray:
         """Return how strange each row is `(n,)`; higher is further from the training data."""
@@ -426,5 +486,9 @@ def _confidence(decisions: Decisions) -> np.ndarray:
     return confidence(decisions.class_mass, decisions.logits.argmax(1)).numpy()
 
 
-def _class_support(decisions: Decisions) -> np.ndarray:
-    return class_support(decisions.class_mass.numpy(), decisions.logits.softmax(1).numpy())
+def _probabilities(decisions: Decisions) -> np.ndarray:
+    return decisions.logits.double().softmax(1).numpy()
+
+
+def _needs_calibration(name: str) -> UserError:
+    return UserError(f"{name} needs calibration first; call calibrate(X_cal, y_cal) with unseen samples.")

@@ -25,6 +25,7 @@ from protoattend.folders import atomic_folder, read_meta, write_json
 from protoattend.training import schedule as schedules
 from protoattend.training.history import EpochRecord, History
 from protoattend.training.prepare import make_model
+from protoattend.trust.calibration import Recalibration
 from protoattend.trust.conformal import Conformal
 
 if TYPE_CHECKING:
@@ -54,7 +55,8 @@ def save_classifier(classifier: ProtoAttendClassifier, folder: str | os.PathLike
         "inputs": {"kind": classifier.inputs_.kind, "state": classifier.inputs_.state()},
         "classes": _classes_to_json(classifier.classes_),
         "history": asdict(classifier.history_),
-        "conformal": None if classifier.conformal_ is None else classifier.conformal_.nonconformity.tolist(),
+        "conformal": classifier.conformal_ and classifier.conformal_.state(),
+        "recalibration": classifier.recalibration_ and classifier.recalibration_.state(),
     }
     with atomic_folder(folder) as fresh:
         save_file(_trained_state(classifier.model_), fresh / "model.safetensors")
@@ -110,7 +112,9 @@ def load_classifier(
         raise _another_module(folder, "it gives a stored sample other features")
     classifier._keep(database, _history_from_json(meta["history"]))
     if meta["conformal"] is not None:
-        classifier.conformal_ = Conformal(np.array(meta["conformal"]))
+        classifier.conformal_ = Conformal.from_state(meta["conformal"])
+    if meta.get("recalibration") is not None:
+        classifier.recalibration_ = Recalibration.from_state(meta["recalibration"])
     return classifier
 
 

@@ -1,0 +1,83 @@
+"""What every measure of trust starts from: checked scores, and counts that no order of tied samples can change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from protoattend.errors import UserError
+
+
+def checked(confidence: Any, correct: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return confidence as float64 and correct as bool, both `(n,)`, or say what is wrong with them."""
+    sure, right = np.asarray(confidence, dtype=float), checked_flags(correct, "correct")
+    if sure.shape != right.shape or sure.ndim != 1:
+        raise UserError(
+            f"confidence and correct must be of one length, but have shapes {sure.shape} and {right.shape}; pass one "
+            "number and one truth value for each sample."
+        )
+    if len(sure) == 0:
+        raise UserError("at least one sample is needed, but confidence is empty; pass some labelled samples.")
+    require_numbers(sure, "confidence")
+    return sure, right
+
+
+def checked_shares(confidence: Any, correct: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return the same for measures that read confidence as a probability: it must lie in [0, 1], up to rounding."""
+    sure, right = checked(confidence, correct)
+    require_shares(sure, "confidence")
+    return np.clip(sure, 0.0, 1.0), right
+
+
+def checked_flags(flags: Any, name: str) -> np.ndarray:
+    """Return truth values as bool; 0 and 1 will do, while anything else, a NaN too, is an error."""
+    given = np.asarray(flags)
+    if given.dtype != bool and not np.isin(given, (0, 1)).all():
+        strange = given[~np.isin(given, (0, 1))].flat[0]
+        raise UserError(f"{name} must be true or false for each sample, but holds {strange!r}; compare labels first.")
+    return given.astype(bool)
+
+
+def checked_probabilities(probabilities: Any, labels: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return probabilities `(n, C)` and class numbers `(n,)`, or say what is wrong with them."""
+    shares, numbers = np.asarray(probabilities, dtype=float), np.asarray(labels)
+    if shares.ndim != 2 or numbers.shape != shares.shape[:1]:
+        raise UserError(
+            f"probabilities must be (n, n_classes) with n class numbers, but have shapes {shares.shape} and "
+            f"{numbers.shape}."
+        )
+    if len(shares) == 0:
+        raise UserError("at least one sample is needed, but probabilities are empty; pass some labelled samples.")
+    require_numbers(shares, "probabilities")
+    require_shares(shares, "probabilities")
+    if numbers.dtype.kind not in "iu" or numbers.min() < 0 or numbers.max() >= shares.shape[1]:
+        raise UserError(
+            f"labels must be class numbers from 0 to {shares.shape[1] - 1}, one for each column of probabilities, but "
+            f"got {np.unique(numbers)[:5].tolist()}; translate labels to columns first."
+        )
+    return np.clip(shares, 0.0, 1.0), numbers
+
+
+def require_numbers(values: np.ndarray, name: str) -> None:
+    """Raise where there are NaN."""
+    missing = np.isnan(values)
+    if missing.any():
+        first = np.argwhere(missing)[0].tolist()
+        raise UserError(
+            f"{name} must be numbers, but {int(missing.sum())} are NaN, the first at {first}; drop these samples."
+        )
+
+
+def require_shares(values: np.ndarray, name: str) -> None:
+    """Raise where values are not in [0, 1] by more than rounding."""
+    low, high = float(values.min()), float(values.max())
+    if low < -1e-6 or high > 1 + 1e-6:
+        raise UserError(f"{name} must lie between 0 and 1, but range from {low:g} to {high:g}; scale them first.")
+
+
+def require_share(value: float, name: str, *, below_one: bool = False) -> None:
+    """Raise unless 0 < value <= 1, or 0 < value < 1 where one itself makes no sense."""
+    if not 0 < value <= 1 or (below_one and value == 1):
+        upper = "below" if below_one else "at most"
+        raise UserError(f"{name} must be above 0 and {upper} 1, but got {value}; 0.95 stands for 95 %.")
