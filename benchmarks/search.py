@@ -1,0 +1,129 @@
+"""Exact attention over many candidates against dense softmax, entmax, faiss and the bare product, interleaved.
+
+    python benchmarks/search.py [--quick]
+
+Ours gives logits, class mass and the ten heaviest prototypes; faiss gives 64 neighbours and no decision. `--quick`
+leaves out ten million candidates. Writes benchmarks/results/search.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import time
+from collections.abc import Callable, Mapping
+from statistics import median
+from typing import Any
+
+import entmax
+import faiss
+import record
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from protoattend.database.search import Searchable, attend, decide
+
+D_ATT, N_CLASSES, TOP, NEIGHBOURS = 16, 10, 10, 64
+ENTMAX_AT_MOST = 100_000  # candidates: it sorts all scores
+DENSE_AT_MOST = 1_000_000
+Way = Callable[[], object]
+
+
+def make(n_queries: int, n_candidates: int) -> tuple[Tensor, Searchable]:
+    """Return queries and candidates as a trained encoder gives them: classes apart, a dozen prototypes a query."""
+    generator = torch.Generator().manual_seed(0)
+    centres = 2.4 * torch.randn(N_CLASSES, D_ATT, generator=generator).relu()
+
+    def around(count: int) -> tuple[Tensor, Tensor]:
+        labels = torch.randint(N_CLASSES, (count,), generator=generator)
+        noise = torch.randn(count, D_ATT, generator=generator)
+        return (centres[labels] + 0.5 * noise).relu(), labels
+
+    queries, _ = around(n_queries)
+    keys, labels = around(n_candidates)
+    class_scores = functional.one_hot(labels, N_CLASSES) * 4.0
+    return queries, Searchable(keys, class_scores, labels)
+
+
+def ways(queries: Tensor, candidates: Searchable) -> Mapping[str, Way]:
+    """Return every method that this size allows, by name."""
+    columns = torch.cat([candidates.class_scores, functional.one_hot(candidates.labels, N_CLASSES)], dim=1)
+    index = faiss.IndexFlatIP(D_ATT)
+    index.add(candidates.keys.numpy())
+    as_array = queries.numpy()
+
+    def dense(normalize: Callable[..., Tensor]) -> tuple[Tensor, Any]:
+        weights = normalize(queries / D_ATT**0.5 @ candidates.keys.T, dim=1)
+        return weights @ columns, weights.topk(TOP)
+
+    def dense_softmax() -> Tensor:
+        return torch.softmax(queries / D_ATT**0.5 @ candidates.keys.T, dim=1) @ columns
+
+    found: dict[str, Way] = {
+        "ours, sparsemax": lambda: attend(queries, candidates, normalize="sparsemax", top=TOP),
+        "ours, softmax": lambda: decide(queries, candidates, normalize="softmax"),
+        "faiss top 64": lambda: index.search(as_array, NEIGHBOURS),
+    }
+    if len(candidates.keys) <= DENSE_AT_MOST:
+        found["bare product"] = lambda: queries @ candidates.keys.T
+        found["dense softmax"] = dense_softmax
+    if len(candidates.keys) <= ENTMAX_AT_MOST:
+        found["entmax"] = lambda: dense(entmax.sparsemax)
+    return found
+
+
+def compare(n_queries: int, n_candidates: int, budget: float) -> dict[str, float]:
+    """Return each method's median milliseconds, taking turns for about `budget` seconds."""
+    queries, candidates = make(n_queries, n_candidates)
+    methods = ways(queries, candidates)
+    times: dict[str, list[float]] = {name: [] for name in methods}
+    until = time.perf_counter() + budget
+    while len(times["faiss top 64"]) < 4 or time.perf_counter() < until:
+        for name, method in methods.items():
+            started = time.perf_counter()
+            method()
+            times[name].append(time.perf_counter() - started)
+    return {name: 1000 * median(values[1:]) for name, values in times.items()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="leave out ten million candidates; under 3 minutes")
+    quick = parser.parse_args().quick
+    faiss.omp_set_num_threads(torch.get_num_threads())
+    sizes = [(b, d) for d in (32_768, 1_000_000) for b in (1, 256)]
+    found: dict[str, dict[str, float]] = {}
+    for b, d in sizes:
+        found[f"B={b} D={d}"] = compare(b, d, budget=5 if d < 100_000 else 20)
+        _show(f"B={b} D={d}", found[f"B={b} D={d}"])
+    at_32k, at_1m = found["B=256 D=32768"], found["B=256 D=1000000"]
+    ratios = {
+        "vs_entmax_32k": at_32k["entmax"] / at_32k["ours, sparsemax"],
+        "vs_faiss_1m": at_1m["faiss top 64"] / at_1m["ours, sparsemax"],
+        "vs_matmul_32k": at_32k["ours, sparsemax"] / at_32k["bare product"],
+        "softmax_vs_dense_1m": at_1m["dense softmax"] / at_1m["ours, softmax"],
+        "single_vs_faiss_32k": found["B=1 D=32768"]["faiss top 64"] / found["B=1 D=32768"]["ours, sparsemax"],
+        "single_vs_faiss_1m": found["B=1 D=1000000"]["faiss top 64"] / found["B=1 D=1000000"]["ours, sparsemax"],
+    }
+    rss = float("nan")
+    if not quick:
+        rss = _ten_million(found)
+        record.write("search", {"milliseconds": found, "ratios": ratios, "rss_10m_gb": rss, "d_att": D_ATT, "seed": 0})
+    print(", ".join(f"{name} {ratio:.2f}" for name, ratio in ratios.items()))
+    print(
+        f"search vs_entmax_32k={ratios['vs_entmax_32k']:.1f} vs_faiss_1m={ratios['vs_faiss_1m']:.2f} "
+        f"vs_matmul_32k={ratios['vs_matmul_32k']:.2f} rss_10m_gb={rss:.2f}"
+    )
+
+
+def _ten_million(found: dict[str, dict[str, float]]) -> float:
+    raise NotImplementedError
+
+
+def _show(title: str, times: Mapping[str, float]) -> None:
+    print(f"{title}: " + ", ".join(f"{name} {taken:.2f} ms" for name, taken in times.items()), flush=True)
+
+
+if __name__ == "__main__":
+    main()
