@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,57 +19,13 @@ from protoattend.data.labels import Classes
 from protoattend.data.samples import Samples, chunks
 from protoattend.data.weights import check_weights
 from protoattend.database import files
+from protoattend.database.rows import Block, Blocks, Rows, heeding_labels
 from protoattend.database.search import Decisions, Prototypes, Searchable, decide, prototypes
 from protoattend.encoders.build import rows_at_once
 from protoattend.errors import StaleDatabase, UserError
 
 TENSORS = ("labels", "queries", "keys", "values", "edited", "weights")
-
-
-@dataclass(frozen=True)
-class Rows:
-    """The rows of a database as arrays of one length; an edit makes a new one.
-
-    `ids` are stable and ascending: the row of the training X, then numbers of their own for added rows.
-    `edited` marks rows whose label was given by a person after training; `weights` is how many times a row counts.
-    """
-
-    ids: np.ndarray
-    labels: Tensor
-    queries: Tensor
-    keys: Tensor
-    values: Tensor
-    source: np.ndarray
-    edited: Tensor
-    weights: Tensor
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-    def at(self, keep: np.ndarray) -> Rows:
-        chosen = torch.from_numpy(keep)
-        return Rows(
-            self.ids[keep],
-            self.labels[chosen],
-            self.queries[chosen],
-            self.keys[chosen],
-            self.values[chosen],
-            self.source[keep],
-            self.edited[chosen],
-            self.weights[chosen],
-        )
-
-    def followed_by(self, other: Rows) -> Rows:
-        return Rows(
-            np.concatenate([self.ids, other.ids]),
-            torch.cat([self.labels, other.labels]),
-            torch.cat([self.queries, other.queries]),
-            torch.cat([self.keys, other.keys]),
-            torch.cat([self.values, other.values]),
-            np.concatenate([self.source, other.source]),
-            torch.cat([self.edited, other.edited]),
-            torch.cat([self.weights, other.weights]),
-        )
+Indices = Sequence[int] | np.ndarray | int
 
 
 class CandidateDatabase:
@@ -79,14 +35,22 @@ class CandidateDatabase:
     `relabel` act on the next prediction; each happens wholly or, with an error, not at all.
     """
 
-    def __init__(self, model: ProtoAttend, inputs: Inputs, classes: Classes, rows: Rows) -> None:
+    def __init__(
+        self,
+        model: ProtoAttend,
+        inputs: Inputs,
+        classes: Classes,
+        rows: Rows,
+        *,
+        next_id: int,
+        model_fingerprint: str | None = None,
+    ) -> None:
         self.model = model
         self.inputs = inputs
         self.classes = classes
-        self.fingerprint = fingerprint(model)
-        self._rows = rows
-        self._next_id = int(rows.ids[-1]) + 1 if len(rows) else 0
-        self._searchable = self._make_searchable(rows)
+        self.fingerprint = model_fingerprint or fingerprint(model)
+        self._next_id = next_id
+        self._become(rows)
 
     @classmethod
     def build(
@@ -114,16 +78,13 @@ class CandidateDatabase:
         rows = Rows(
             ids,
             classes.encode(take_rows(y, ids)),
-            encoded.queries,
             encoded.keys,
-            encoded.values,
-            source,
+            encoded.values @ _decision(model).T,
             edited=torch.zeros(len(ids), dtype=torch.bool),
             weights=torch.from_numpy(counts[ids]),
+            blocks=Blocks((Block(encoded.queries, encoded.values, source),)),
         )
-        database = cls(model, inputs, classes, rows)
-        database._next_id = len(counts)  # the last rows may be left out, and yet their numbers are taken
-        return database
+        return cls(model, inputs, classes, rows, next_id=len(counts))  # rows left out keep their numbers
 
     @classmethod
     def open(
@@ -131,16 +92,27 @@ class CandidateDatabase:
     ) -> CandidateDatabase:
         """Open a saved database for the model that made it."""
         meta, arrays = files.read(Path(folder))
-        if meta["fingerprint"] != fingerprint(model):
+        own = fingerprint(model)
+        if meta["fingerprint"] != own:
             raise StaleDatabase(
                 f"a database must be used with the model that made it, but {folder} was made by model "
-                f"{meta['fingerprint'][:12]} and this one is {fingerprint(model)[:12]}; rebuild it with "
+                f"{meta['fingerprint'][:12]} and this one is {own[:12]}; rebuild it with "
                 "CandidateDatabase.build(model, X, y, inputs=..., classes=...)."
             )
         tensors = {name: torch.from_numpy(arrays[name]) for name in TENSORS}
-        database = cls(model, inputs, classes, Rows(ids=arrays["ids"], source=arrays["source"], **tensors))
-        database._next_id = meta["next_id"]
-        return database
+        class_scores = tensors["values"] @ _decision(model).T
+        edited = tensors["edited"].nonzero().squeeze(1)
+        class_scores[edited] = heeding_labels(class_scores[edited], tensors["labels"][edited])
+        rows = Rows(
+            arrays["ids"],
+            tensors["labels"],
+            tensors["keys"],
+            class_scores,
+            tensors["edited"],
+            tensors["weights"],
+            Blocks((Block(tensors["queries"], tensors["values"], arrays["source"]),)),
+        )
+        return cls(model, inputs, classes, rows, next_id=meta["next_id"], model_fingerprint=own)
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write the database into `folder`, wholly or not at all."""
@@ -175,7 +147,7 @@ class CandidateDatabase:
 
     def exhibit(self, index: int) -> Any:
         """Return the sample at `index` in the form a person is shown."""
-        return self.inputs.exhibit(self._rows.source[self._positions([index])[0]])
+        return self.inputs.exhibit(self._rows.sample(self._positions([index])[0]))
 
     def add(self, X: Any, y: Any) -> np.ndarray:
         """Add samples as candidates; return their indices."""
@@ -188,32 +160,44 @@ class CandidateDatabase:
         self._require_current_model()
         encoded = encode(self.model, self.inputs.tensor(source))
         ids = np.arange(self._next_id, self._next_id + len(source))
-        edited = torch.ones(len(source), dtype=torch.bool)
-        weights = torch.ones(len(source))
-        new = Rows(ids, labels, encoded.queries, encoded.keys, encoded.values, source, edited, weights)
-        self._replace(self._rows.followed_by(new))
+        new = Rows(
+            ids,
+            labels,
+            encoded.keys,
+            heeding_labels(encoded.values @ _decision(self.model).T, labels),
+            edited=torch.ones(len(ids), dtype=torch.bool),
+            weights=torch.ones(len(ids)),
+            blocks=Blocks((Block(encoded.queries, encoded.values, source),)),
+        )
+        self._become(self._rows.followed_by(new))
         self._next_id += len(source)
         return ids
 
-    def remove(self, indices: Sequence[int] | np.ndarray | int) -> None:
+    def remove(self, indices: Indices) -> None:
         """Remove candidates; their indices are not given out again."""
-        positions = self._positions(indices)
-        keep = np.ones(len(self), dtype=bool)
-        keep[positions] = False
-        if not keep.any():
-            raise UserError("a database must keep at least one candidate, but all were to be removed; keep some.")
-        self._replace(self._rows.at(np.flatnonzero(keep)))
+        self._become(self.without(indices).rows)
 
-    def relabel(self, indices: Sequence[int] | np.ndarray | int, labels: Any) -> None:
+    def relabel(self, indices: Indices, labels: Any) -> None:
         """Give candidates new labels: one for all of them, or one each."""
-        positions = torch.from_numpy(self._positions(indices))
+        positions = self._positions(indices)
         codes = self.classes.encode(np.atleast_1d(np.asarray(labels, dtype=object)))
         if len(codes) not in (1, len(positions)):
             raise UserError(f"labels must be one or {len(positions)}, as many as indices, but got {len(codes)}.")
-        labels_now, edited = self._rows.labels.clone(), self._rows.edited.clone()
-        labels_now[positions] = codes
-        edited[positions] = True
-        self._replace(replace(self._rows, labels=labels_now, edited=edited))
+        self._become(self._rows.relabelled(positions, codes, _decision(self.model)))
+
+    def without(self, indices: Indices) -> CandidateDatabase:
+        """Return a database that lacks these candidates; this one stays as it is."""
+        rows = self._rows.without(self._positions(indices))
+        if len(rows) == 0:
+            raise UserError("a database must keep at least one candidate, but all were to be removed; keep some.")
+        return self._with(rows)
+
+    def with_labels(self, labels: Mapping[int, Any]) -> CandidateDatabase:
+        """Return a database whose candidates have other labels, {index: label}; this one stays as it is."""
+        supposed = self._with(self._rows)
+        if labels:
+            supposed.relabel(list(labels), list(labels.values()))
+        return supposed
 
     def relocate(self, old: str | os.PathLike[str], new: str | os.PathLike[str]) -> int:
         """Take candidates kept as files under the folder `old` from `new` instead; return how many there are."""
@@ -229,7 +213,8 @@ class CandidateDatabase:
                 raise UserError(
                     f"every moved file must lie under {after}, but {source[i]} does not exist; move it too."
                 )
-        self._rows = replace(self._rows, source=source)
+        blocks = Blocks((Block(self._rows.queries, self._rows.values, source),))
+        self._become(replace(self._rows, blocks=blocks))
         return len(moved)
 
     def decide(self, queries: Tensor, *, own: Tensor | None = None) -> Decisions:
@@ -245,8 +230,10 @@ class CandidateDatabase:
         """The present rows; they never change, an edit replaces them."""
         return self._rows
 
-    def _positions(self, indices: Sequence[int] | np.ndarray | int) -> np.ndarray:
+    def _positions(self, indices: Indices) -> np.ndarray:
         wanted = np.atleast_1d(np.asarray(indices))
+        if len(wanted) == 0:
+            wanted = wanted.astype(int)
         if wanted.dtype.kind not in "iu":
             raise UserError(f"indices must be integers, but got {wanted.dtype}: {wanted[:5].tolist()}.")
         positions = np.searchsorted(self._rows.ids, wanted)
@@ -265,14 +252,15 @@ class CandidateDatabase:
             fix = "an ImageFiles" if own.dtype == object else "numpy.asarray(X)"
             raise UserError(f"this database keeps its images as {kept}, but X is {given}; pass {fix}.")
 
-    def _replace(self, rows: Rows) -> None:
-        self._searchable, self._rows = self._make_searchable(rows), rows
+    def _with(self, rows: Rows) -> CandidateDatabase:
+        return CandidateDatabase(
+            self.model, self.inputs, self.classes, rows, next_id=self._next_id, model_fingerprint=self.fingerprint
+        )
 
-    def _make_searchable(self, rows: Rows) -> Searchable:
-        class_scores = rows.values @ self.model.decision.weight.detach().cpu().T
-        class_scores = _heeding_edits(class_scores, rows.labels, rows.edited)
+    def _become(self, rows: Rows) -> None:
         weights = None if bool((rows.weights == 1).all()) else rows.weights  # unweighted search is the faster one
-        return Searchable(rows.keys, class_scores, rows.labels, weights)
+        self._searchable = Searchable(rows.keys, rows.class_scores, rows.labels, weights)
+        self._rows = rows
 
     def _require_current_model(self) -> None:
         if fingerprint(self.model) != self.fingerprint:
@@ -282,29 +270,18 @@ class CandidateDatabase:
             )
 
 
+def _decision(model: ProtoAttend) -> Tensor:
+    return model.decision.weight.detach().cpu()
+
+
 def fingerprint(model: ProtoAttend) -> str:
     """Return a hash of every parameter and buffer: equal exactly for models that encode alike."""
     digest = hashlib.sha256(model.normalize.encode())
     for name, value in sorted(model.state_dict().items()):
         digest.update(name.encode())
         flat = value.detach().cpu().contiguous().view(-1)
-        digest.update(flat.view(torch.uint8).numpy().tobytes())  # as bytes, for numpy knows no bfloat16
+        digest.update(flat.view(torch.uint8).numpy().data)  # as bytes, for numpy knows no bfloat16
     return digest.hexdigest()
-
-
-def _heeding_edits(class_scores: Tensor, labels: Tensor, edited: Tensor) -> Tensor:
-    """Let rows that a person added or relabelled argue for the label the person gave.
-
-    Values come from the encoder, which never saw that label. Where a row's largest class score is at another class, the
-    two scores change places: it argues for its new label as strongly as it did for the old one.
-    """
-    rows = edited.nonzero().squeeze(1)
-    heeded = class_scores.clone() if len(rows) else class_scores
-    argued, given = class_scores[rows].argmax(1), labels[rows]
-    heeded[rows, given] = class_scores[rows, argued]
-    other = argued != given
-    heeded[rows[other], argued[other]] = class_scores[rows[other], given[other]]
-    return heeded
 
 
 def encode(model: ProtoAttend, samples: Samples, on_batch: Callable[[int], None] = lambda done: None) -> Encoded:
