@@ -19,6 +19,7 @@ from protoattend.data.labels import Classes
 from protoattend.data.samples import Samples, chunks
 from protoattend.data.weights import check_weights
 from protoattend.database import files
+from protoattend.database.condense import accuracy_on_rows, attention_received, most_attended
 from protoattend.database.rows import Block, Blocks, Rows, heeding_labels
 from protoattend.database.search import Decisions, Prototypes, Searchable, decide, prototypes
 from protoattend.encoders.build import rows_at_once
@@ -198,6 +199,31 @@ class CandidateDatabase:
         if labels:
             supposed.relabel(list(labels), list(labels.values()))
         return supposed
+
+    def condense(self, n: int) -> CandidateDatabase:
+        """Return a database of the `n` candidates that decisions rest on most, of every class its share.
+
+        They are those that get most attention from the rows themselves (database/condense.py). This one stays as it is.
+        """
+        return self._with(self._rows.at(most_attended(attention_received(self), self._rows.labels.numpy(), n)))
+
+    def condense_within(self, loss: float) -> CandidateDatabase:
+        """Return the smallest tried database that decides the rows at most `loss` less accurately than this one.
+
+        Halves n until the accuracy on the rows, each without itself, has fallen by more than `loss` (0.01 is one
+        percent point). Accuracy on unseen samples is close to that, not bound by it: check it.
+        """
+        if not 0 <= loss < 1:
+            raise UserError(f"loss must be at least 0 and below 1, but got {loss}; 0.01 is one percent point.")
+        received, labels = attention_received(self), self._rows.labels.numpy()
+        least = accuracy_on_rows(self, self) - loss
+        kept = self._with(self._rows)
+        while len(kept) // 2 >= len(np.unique(labels)):
+            smaller = self._with(self._rows.at(most_attended(received, labels, len(kept) // 2)))
+            if accuracy_on_rows(smaller, self) < least:
+                break
+            kept = smaller
+        return kept
 
     def relocate(self, old: str | os.PathLike[str], new: str | os.PathLike[str]) -> int:
         """Take candidates kept as files under the folder `old` from `new` instead; return how many there are."""
