@@ -14,6 +14,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from protoattend.database.texts import Texts
+
+RUNS = 1000  # with more rows removed than this, rows are copied one by one
+
 
 @dataclass(frozen=True)
 class Block:
@@ -21,7 +25,7 @@ class Block:
 
     queries: Tensor
     values: Tensor
-    source: np.ndarray
+    source: np.ndarray | Texts
 
     def __len__(self) -> int:
         return len(self.queries)
@@ -96,7 +100,12 @@ class Rows:
 
     @cached_property
     def source(self) -> np.ndarray:
-        return self.blocks.take("source")
+        return self.blocks.take("source")[:]  # texts on disk become an array
+
+    @property
+    def of_texts(self) -> bool:
+        """Whether samples are kept as texts, or as paths of files, rather than as numbers."""
+        return self.blocks.blocks[0].source.dtype == object
 
     def sample(self, position: int) -> Any:
         """Return one sample in its canonical form, without reading others."""
@@ -104,29 +113,27 @@ class Rows:
 
     def at(self, keep: np.ndarray) -> Rows:
         chosen = torch.from_numpy(keep)
-        return Rows(
-            self.ids[keep],
-            self.labels[chosen],
-            self.keys[chosen],
-            self.class_scores[chosen],
-            self.edited[chosen],
-            self.weights[chosen],
-            self.blocks.at(keep),
-        )
+        return _made(self.ids[keep], [column[chosen] for column in self._columns()], self.blocks.at(keep))
 
     def followed_by(self, other: Rows) -> Rows:
-        return Rows(
-            np.concatenate([self.ids, other.ids]),
-            torch.cat([self.labels, other.labels]),
-            torch.cat([self.keys, other.keys]),
-            torch.cat([self.class_scores, other.class_scores]),
-            torch.cat([self.edited, other.edited]),
-            torch.cat([self.weights, other.weights]),
-            self.blocks.followed_by(other.blocks),
-        )
+        pairs = zip(self._columns(), other._columns(), strict=True)
+        ids = np.concatenate([self.ids, other.ids])
+        return _made(ids, [torch.cat(pair) for pair in pairs], self.blocks.followed_by(other.blocks))
 
     def without(self, positions: np.ndarray) -> Rows:
-        return self.at(np.delete(np.arange(len(self)), positions))
+        gone = np.unique(positions)
+        keep = np.delete(np.arange(len(self)), gone)
+        if len(gone) > RUNS:
+            return self.at(keep)
+        starts, ends = [0, *(gone + 1).tolist()], [*gone.tolist(), len(self)]
+        runs = [slice(start, end) for start, end in zip(starts, ends, strict=True)]  # far quicker to copy than rows
+        columns = [torch.cat([column[run] for run in runs]) for column in self._columns()]
+        return _made(np.concatenate([self.ids[run] for run in runs]), columns, self.blocks.at(keep))
+
+    @property
+    def count_once(self) -> bool:
+        """Whether every row counts once; one number that stands for all of them is looked at once."""
+        return bool((self.weights[:1] if self.weights.stride(0) == 0 else self.weights).eq(1).all())
 
     def relabelled(self, positions: np.ndarray, labels: Tensor, decision: Tensor) -> Rows:
         """Return rows whose labels at `positions` a person gave; `decision` `(C, d_out)` scores values."""
@@ -137,6 +144,14 @@ class Rows:
         now[rows], edited[rows] = labels, True
         class_scores[rows] = heeding_labels(class_scores[rows], now[rows])
         return replace(self, labels=now, edited=edited, class_scores=class_scores)
+
+    def _columns(self) -> tuple[Tensor, ...]:
+        return self.labels, self.keys, self.class_scores, self.edited, self.weights
+
+
+def _made(ids: np.ndarray, columns: list[Tensor], blocks: Blocks) -> Rows:
+    labels, keys, class_scores, edited, weights = columns
+    return Rows(ids, labels, keys, class_scores, edited, weights, blocks)
 
 
 def heeding_labels(class_scores: Tensor, labels: Tensor) -> Tensor:

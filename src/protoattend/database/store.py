@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +14,33 @@ from torch import Tensor
 from protoattend.core.model import Encoded, ProtoAttend
 from protoattend.data.inputs import Inputs, count_rows, require_rows, take_rows
 from protoattend.data.labels import Classes
-from protoattend.data.samples import Samples, chunks
 from protoattend.data.weights import check_weights
-from protoattend.database import files
 from protoattend.database.condense import accuracy_on_rows, attention_received, most_attended
+from protoattend.database.edits import (
+    Added,
+    Edit,
+    Home,
+    Relabelled,
+    Relocated,
+    Removed,
+    append,
+    read_log,
+    require_unchanged,
+)
+from protoattend.database.encode import decision_weight, encode, fingerprint
+from protoattend.database.folder import (
+    merge_shards,
+    read_folder,
+    read_folder_meta,
+    shard_name,
+    verify_folder,
+    write_folder,
+)
 from protoattend.database.rows import Block, Blocks, Rows, heeding_labels
 from protoattend.database.search import Decisions, Prototypes, Searchable, decide, prototypes
-from protoattend.encoders.build import rows_at_once
 from protoattend.errors import StaleDatabase, UserError
 
-TENSORS = ("labels", "queries", "keys", "values", "edited", "weights")
+__all__ = ["CandidateDatabase", "Indices", "encode"]
 Indices = Sequence[int] | np.ndarray | int
 
 
@@ -51,6 +66,8 @@ class CandidateDatabase:
         self.classes = classes
         self.fingerprint = model_fingerprint or fingerprint(model)
         self._next_id = next_id
+        self._home: Home | None = None
+        self._unsaved: tuple[Edit, ...] = ()
         self._become(rows)
 
     @classmethod
@@ -80,7 +97,7 @@ class CandidateDatabase:
             ids,
             classes.encode(take_rows(y, ids)),
             encoded.keys,
-            encoded.values @ _decision(model).T,
+            encoded.values @ decision_weight(model).T,
             edited=torch.zeros(len(ids), dtype=torch.bool),
             weights=torch.from_numpy(counts[ids]),
             blocks=Blocks((Block(encoded.queries, encoded.values, source),)),
@@ -91,39 +108,69 @@ class CandidateDatabase:
     def open(
         cls, folder: str | os.PathLike[str], model: ProtoAttend, *, inputs: Inputs, classes: Classes
     ) -> CandidateDatabase:
-        """Open a saved database for the model that made it."""
-        meta, arrays = files.read(Path(folder))
-        own = fingerprint(model)
+        """Open a saved database for the model that made it, in milliseconds whatever its size.
+
+        Columns are memory-mapped, and the edits in the log are applied. Every file must be there in its full size;
+        checksums are checked of the log and of files up to 1 MB, and of all by `verify`.
+        """
+        path = Path(folder)
+        meta, own = read_folder_meta(path), fingerprint(model)
         if meta["fingerprint"] != own:
             raise StaleDatabase(
                 f"a database must be used with the model that made it, but {folder} was made by model "
                 f"{meta['fingerprint'][:12]} and this one is {own[:12]}; rebuild it with "
                 "CandidateDatabase.build(model, X, y, inputs=..., classes=...)."
             )
-        tensors = {name: torch.from_numpy(arrays[name]) for name in TENSORS}
-        class_scores = tensors["values"] @ _decision(model).T
-        edited = tensors["edited"].nonzero().squeeze(1)
-        class_scores[edited] = heeding_labels(class_scores[edited], tensors["labels"][edited])
-        rows = Rows(
-            arrays["ids"],
-            tensors["labels"],
-            tensors["keys"],
-            class_scores,
-            tensors["edited"],
-            tensors["weights"],
-            Blocks((Block(tensors["queries"], tensors["values"], arrays["source"]),)),
-        )
-        return cls(model, inputs, classes, rows, next_id=meta["next_id"], model_fingerprint=own)
+        rows, log = read_folder(path, meta, decision_weight(model)), list(read_log(path))
+        for edit in log:
+            rows = edit.apply(rows, decision_weight(model))
+        added = [int(edit.rows.ids[-1]) + 1 for edit in log if isinstance(edit, Added)]
+        database = cls(model, inputs, classes, rows, next_id=max([meta["next_id"], *added]), model_fingerprint=own)
+        database._home = Home.of(path, len(log))
+        return database
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write the database into `folder`, wholly or not at all."""
-        rows = self._rows
-        arrays = {
-            "ids": rows.ids,
-            "source": rows.source,
-            **{name: getattr(rows, name).numpy() for name in TENSORS},
-        }
-        files.write(Path(folder), arrays, {"fingerprint": self.fingerprint, "next_id": self._next_id})
+        write_folder(Path(folder), self._rows, fingerprint=self.fingerprint, next_id=self._next_id)
+
+    def save_edits(self) -> int:
+        """Append the edits since `open` to the log in the database's folder; return how many.
+
+        Each edit is written wholly or not at all. One process at a time may do this; where another has edited the
+        folder since, that is an error.
+        """
+        saved = 0
+        for edit in self._unsaved:
+            self._home = append(self._require_home(), edit)
+            self._unsaved = self._unsaved[1:]
+            saved += 1
+        return saved
+
+    def compact(self) -> None:
+        """Write the folder anew with all edits in its columns, so that it opens without a log; wholly or not at all."""
+        home = self._require_home()
+        require_unchanged(home)
+        self.save(home.folder)
+        self._become(read_folder(home.folder, read_folder_meta(home.folder), decision_weight(self.model)))
+        self._home, self._unsaved = Home.of(home.folder, 0), ()
+
+    def verify(self) -> None:
+        """Read every file of the database's folder and raise unless all match their checksums."""
+        folder = self._require_home().folder
+        verify_folder(folder, decision_weight(self.model))
+        list(read_log(folder))  # which checks every file
+
+    def save_shard(self, folder: str | os.PathLike[str], number: int, of: int) -> None:
+        """Write the database as shard `number` (from 0) `of` several in `folder`: many processes can, each its own.
+
+        Shards follow one another as the rows of X do; `merge` makes one database of them.
+        """
+        self.save(Path(folder) / shard_name(number, of))
+
+    @staticmethod
+    def merge(shards: str | os.PathLike[str], folder: str | os.PathLike[str]) -> None:
+        """Make one database in `folder` of all shards in `shards`; indices go on from shard to shard."""
+        merge_shards(Path(shards), Path(folder))
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -165,33 +212,30 @@ class CandidateDatabase:
             ids,
             labels,
             encoded.keys,
-            heeding_labels(encoded.values @ _decision(self.model).T, labels),
+            heeding_labels(encoded.values @ decision_weight(self.model).T, labels),
             edited=torch.ones(len(ids), dtype=torch.bool),
             weights=torch.ones(len(ids)),
             blocks=Blocks((Block(encoded.queries, encoded.values, source),)),
         )
-        self._become(self._rows.followed_by(new))
+        self._edit(Added(new))
         self._next_id += len(source)
         return ids
 
     def remove(self, indices: Indices) -> None:
         """Remove candidates; their indices are not given out again."""
-        self._become(self.without(indices).rows)
+        self._edit(self._removal(indices))
 
     def relabel(self, indices: Indices, labels: Any) -> None:
         """Give candidates new labels: one for all of them, or one each."""
         positions = self._positions(indices)
-        codes = self.classes.encode(np.atleast_1d(np.asarray(labels, dtype=object)))
+        codes = self.classes.encode(np.atleast_1d(np.asarray(labels, dtype=object))).numpy()
         if len(codes) not in (1, len(positions)):
             raise UserError(f"labels must be one or {len(positions)}, as many as indices, but got {len(codes)}.")
-        self._become(self._rows.relabelled(positions, codes, _decision(self.model)))
+        self._edit(Relabelled(self._rows.ids[positions], np.broadcast_to(codes, len(positions)).copy()))
 
     def without(self, indices: Indices) -> CandidateDatabase:
         """Return a database that lacks these candidates; this one stays as it is."""
-        rows = self._rows.without(self._positions(indices))
-        if len(rows) == 0:
-            raise UserError("a database must keep at least one candidate, but all were to be removed; keep some.")
-        return self._with(rows)
+        return self._with(self._removal(indices).apply(self._rows, decision_weight(self.model)))
 
     def with_labels(self, labels: Mapping[int, Any]) -> CandidateDatabase:
         """Return a database whose candidates have other labels, {index: label}; this one stays as it is."""
@@ -227,20 +271,14 @@ class CandidateDatabase:
 
     def relocate(self, old: str | os.PathLike[str], new: str | os.PathLike[str]) -> int:
         """Take candidates kept as files under the folder `old` from `new` instead; return how many there are."""
-        before, after = Path(old).absolute(), Path(new).absolute()
-        paths = [path if isinstance(path, str) else "" for path in self._rows.source.tolist()]
-        moved = [i for i, path in enumerate(paths) if Path(path).is_relative_to(before)]
+        edit = Relocated(str(Path(old).absolute()), str(Path(new).absolute()))
+        moved = [edit.target(self._rows.source[i]) for i in edit.moved(self._rows)]
         if not moved:
-            raise UserError(f"candidates must lie under {before}, but none does; check the path of the old folder.")
-        source = self._rows.source.copy()
-        for i in moved:
-            source[i] = str(after / Path(paths[i]).relative_to(before))
-            if not Path(source[i]).is_file():
-                raise UserError(
-                    f"every moved file must lie under {after}, but {source[i]} does not exist; move it too."
-                )
-        blocks = Blocks((Block(self._rows.queries, self._rows.values, source),))
-        self._become(replace(self._rows, blocks=blocks))
+            raise UserError(f"candidates must lie under {edit.old}, but none does; check the path of the old folder.")
+        for path in moved:
+            if not Path(path).is_file():
+                raise UserError(f"every moved file must lie under {edit.new}, but {path} does not exist; move it too.")
+        self._edit(edit)
         return len(moved)
 
     def decide(self, queries: Tensor, *, own: Tensor | None = None) -> Decisions:
@@ -271,11 +309,17 @@ class CandidateDatabase:
             )
         return positions
 
+    def _removal(self, indices: Indices) -> Removed:
+        ids = np.unique(self._rows.ids[self._positions(indices)])
+        if len(ids) == len(self):
+            raise UserError("a database must keep at least one candidate, but all were to be removed; keep some.")
+        return Removed(ids)
+
     def _require_same_form(self, source: np.ndarray) -> None:
-        own = self._rows.source
-        if (source.dtype == object) != (own.dtype == object):
-            kept, given = ("files", "an array") if own.dtype == object else ("arrays", "image files")
-            fix = "an ImageFiles" if own.dtype == object else "numpy.asarray(X)"
+        of_files = self._rows.of_texts
+        if (source.dtype == object) != of_files:
+            kept, given = ("files", "an array") if of_files else ("arrays", "image files")
+            fix = "an ImageFiles" if of_files else "numpy.asarray(X)"
             raise UserError(f"this database keeps its images as {kept}, but X is {given}; pass {fix}.")
 
     def _with(self, rows: Rows) -> CandidateDatabase:
@@ -283,8 +327,20 @@ class CandidateDatabase:
             self.model, self.inputs, self.classes, rows, next_id=self._next_id, model_fingerprint=self.fingerprint
         )
 
+    def _edit(self, edit: Edit) -> None:
+        self._become(edit.apply(self._rows, decision_weight(self.model)))
+        self._unsaved += (edit,)
+
+    def _require_home(self) -> Home:
+        if self._home is None:
+            raise UserError(
+                "only a database opened from a folder has a log of edits and checksums, but this one is in memory "
+                "alone; call save(folder) and CandidateDatabase.open(folder, ...)."
+            )
+        return self._home
+
     def _become(self, rows: Rows) -> None:
-        weights = None if bool((rows.weights == 1).all()) else rows.weights  # unweighted search is the faster one
+        weights = None if rows.count_once else rows.weights  # unweighted search is the faster one
         self._searchable = Searchable(rows.keys, rows.class_scores, rows.labels, weights)
         self._rows = rows
 
@@ -294,36 +350,3 @@ class CandidateDatabase:
                 "the model has changed since this database was built, so new rows would not fit the old ones; rebuild "
                 "it with CandidateDatabase.build or fit again."
             )
-
-
-def _decision(model: ProtoAttend) -> Tensor:
-    return model.decision.weight.detach().cpu()
-
-
-def fingerprint(model: ProtoAttend) -> str:
-    """Return a hash of every parameter and buffer: equal exactly for models that encode alike."""
-    digest = hashlib.sha256(model.normalize.encode())
-    for name, value in sorted(model.state_dict().items()):
-        digest.update(name.encode())
-        flat = value.detach().cpu().contiguous().view(-1)
-        digest.update(flat.view(torch.uint8).numpy().data)  # as bytes, for numpy knows no bfloat16
-    return digest.hexdigest()
-
-
-def encode(model: ProtoAttend, samples: Samples, on_batch: Callable[[int], None] = lambda done: None) -> Encoded:
-    """Return queries, keys and values of all samples, on the CPU, without gradient."""
-    parts = list(_encode_batches(model, samples, on_batch))
-    return Encoded(*(torch.cat([getattr(part, name) for part in parts]) for name in ("queries", "keys", "values")))
-
-
-def _encode_batches(model: ProtoAttend, samples: Samples, on_batch: Callable[[int], None]) -> Iterator[Encoded]:
-    device = next(model.parameters()).device
-    size = rows_at_once(model.encoder, device)
-    model.eval()
-    done = 0
-    with torch.no_grad():
-        for x in chunks(samples, size):
-            encoded = model.encode(x.to(device))
-            yield Encoded(encoded.queries.cpu(), encoded.keys.cpu(), encoded.values.cpu())
-            done += len(x)
-            on_batch(done)
