@@ -9,7 +9,6 @@ leaves out ten million candidates. Writes benchmarks/results/search.json.
 from __future__ import annotations
 
 import argparse
-import resource
 import time
 from collections.abc import Callable, Mapping
 from statistics import median

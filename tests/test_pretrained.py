@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from protoattend import ImagePreparation, ProtoAttendClassifier, fine_tuned, frozen
 from protoattend.baselines.plain import PlainClassifier
-from protoattend.database.store import encode
+from protoattend.database.encode import encode
 from protoattend.encoders.pretrained import Pretrained
 from protoattend.errors import BadFile, UserError
 from protoattend.training.progress import counting_bar

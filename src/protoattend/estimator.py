@@ -20,8 +20,9 @@ from protoattend.core.ranks import ranks
 from protoattend.data.inputs import require_rows
 from protoattend.data.tables import TableInputs
 from protoattend.data.weights import warn_of_unusual_weights
+from protoattend.database.encode import encode, encode_together
 from protoattend.database.search import Decisions
-from protoattend.database.store import CandidateDatabase, encode, encode_together
+from protoattend.database.store import CandidateDatabase, Indices
 from protoattend.encoders.pretrained import Pretrained
 from protoattend.errors import UserError
 from protoattend.export import load_classifier, save_classifier
@@ -48,6 +49,7 @@ from protoattend.trust.labels import LabelIssues, find_label_issues
 from protoattend.trust.ood import disagreement
 from protoattend.trust.selective import guaranteed_threshold, threshold_for_accuracy
 from protoattend.trust.usage import PrototypeUsage, prototype_usage
+from protoattend.trust.what_if import Flip, smallest_flips, suppose, with_before
 
 
 class ProtoAttendClassifier(ClassifierMixin, BaseEstimator):
@@ -338,16 +340,41 @@ class ProtoAttendClassifier(ClassifierMixin, BaseEstimator):
         """Return C_i of eq. 3 `(n,)`: the share of prototype weight whose label is the prediction."""
         return _confidence(self._decide(X))
 
-    def explain(self, X: Any = None, top: int = 5) -> Explanations:
-        """Return each row's prototypes; X=None explains every row of the database, each without itself."""
+    def explain(
+        self,
+        X: Any = None,
+        top: int = 5,
+        *,
+        without: Indices | None = None,
+        with_labels: Mapping[int, Any] | None = None,
+    ) -> Explanations:
+        """Return each row's prototypes; X=None explains every row of the database, each without itself.
+
+        `without` and `with_labels` {index: label} ask what would be decided if some candidates were absent or had other
+        labels: each explanation then has what is decided now as `before`, and `changed`. The database stays as it is.
+        """
         check_is_fitted(self)
+        supposed, own = suppose(self.database_, without=without, with_labels=with_labels), None
         if X is None:
-            rows = self.database_.rows
-            shown = [self.inputs_.exhibit(row) for row in rows.source]
-            return explain(self.database_, rows.queries, shown, top=top, leave_one_out=True)
-        source = self._source(X)
-        queries = encode(self.model_, self.inputs_.tensor(source)).queries
-        return explain(self.database_, queries, [self.inputs_.exhibit(row) for row in source], top=top)
+            source, queries = supposed.rows.source, supposed.rows.queries
+            own = torch.from_numpy(np.searchsorted(self.database_.rows.ids, supposed.rows.ids))
+        else:
+            source = self._source(X)
+            queries = encode(self.model_, self.inputs_.tensor(source)).queries
+        shown = [self.inputs_.exhibit(row) for row in source]
+        explanations = explain(supposed, queries, shown, top=top, leave_one_out=X is None)
+        return (
+            explanations if supposed is self.database_ else with_before(explanations, self.database_, queries, own=own)
+        )
+
+    def smallest_flips(self, X: Any, *, at_most: int = 100) -> list[Flip | None]:
+        """Return for each row the fewest prototypes found whose removal changes the prediction, and what it becomes.
+
+        None where `at_most` are not enough; `flip.smallest` says where no smaller set exists (trust/what_if.py).
+        """
+        check_is_fitted(self)
+        queries = encode(self.model_, self.inputs_.tensor(self._source(X))).queries
+        return smallest_flips(self.database_, queries, at_most=at_most)
 
     # -- trusting -----------------------------------------------------------------------------------------------------
 

@@ -17,7 +17,8 @@ from torch import nn
 from protoattend.core.model import ProtoAttend
 from protoattend.data.inputs import Inputs, inputs_from_state
 from protoattend.data.labels import Classes
-from protoattend.database.store import CandidateDatabase, encode
+from protoattend.database.encode import encode
+from protoattend.database.store import CandidateDatabase
 from protoattend.encoders.build import Encoder, build_encoder, wrap_encoder
 from protoattend.encoders.pretrained import Frozen, FrozenModule, Pretrained
 from protoattend.errors import BadFile, StaleDatabase, UserError

@@ -129,7 +129,7 @@ def newer_version(folder: Path) -> None:
     [
         (
             lambda folder: (folder / "keys.npy").write_bytes((folder / "keys.npy").read_bytes()[:-8]),
-            "checksum",
+            "truncated",
         ),
         (lambda folder: (folder / "labels.npy").unlink(), "labels.npy, but it is missing"),
         (damage_meta, "must be JSON"),

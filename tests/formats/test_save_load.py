@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -66,9 +68,10 @@ def test_a_failed_save_keeps_the_old_folder(
     def full_disk(*args: Any, **kwargs: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("protoattend.database.files.np.save", full_disk)
-    with pytest.raises(OSError, match="No space left"):
-        wine_classifier.save(tmp_path / "model")
+    with monkeypatch.context() as patch:
+        patch.setattr("protoattend.database.files.hashlib.sha256", full_disk)
+        with pytest.raises(OSError, match="No space left"):
+            wine_classifier.save(tmp_path / "model")
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
     loaded = ProtoAttendClassifier.load(tmp_path / "model")
     np.testing.assert_array_equal(loaded.predict(wine[0]), wine_classifier.predict(wine[0]))
@@ -112,15 +115,33 @@ def test_a_folder_of_format_version_1_is_still_read() -> None:
         assert [p.index for p in loaded.explain([row["x"]])[0].prototypes] == row["prototypes"]
 
 
-def test_a_newer_folder_needs_its_weights(wine_classifier: ProtoAttendClassifier, tmp_path: Path) -> None:
-    wine_classifier.save(tmp_path / "model")
-    path = tmp_path / "model" / "database" / "meta.json"
-    meta = json.loads(path.read_text())
-    assert meta["version"] == 2
-    del meta["sha256"]["weights.npy"]
+def test_a_folder_of_format_version_2_is_still_read(tmp_path: Path) -> None:
+    """Version 2 is version 1 with weights."""
+    here = Path(__file__).parent
+    shutil.copytree(here / "classifier-v1", tmp_path / "v2")
+    path = tmp_path / "v2" / "database" / "meta.json"
+    meta = json.loads(path.read_text()) | {"version": 2}
     path.write_text(json.dumps(meta))
+    module = nn.Sequential(nn.Linear(4, 8), nn.ReLU())
     with pytest.raises(BadFile, match="weights"):
-        ProtoAttendClassifier.load(tmp_path / "model")
+        ProtoAttendClassifier.load(tmp_path / "v2", encoder=module)
+    weights = np.arange(1, meta["count"] + 1, dtype=np.float32)
+    np.save(path.with_name("weights.npy"), weights)
+    meta["sha256"]["weights.npy"] = hashlib.sha256(path.with_name("weights.npy").read_bytes()).hexdigest()
+    path.write_text(json.dumps(meta))
+    loaded = ProtoAttendClassifier.load(tmp_path / "v2", encoder=module)
+    np.testing.assert_array_equal(loaded.database_.weights, weights)
+    X = [row["x"] for row in json.loads((here / "classifier-v1.json").read_text())]
+    before = loaded.predict_proba(X)
+    loaded.database_.relabel([0], loaded.classes_[0])
+    with pytest.raises(UserError, match=r"version 2, which has no log of edits; call compact\(\)"):
+        loaded.database_.save_edits()
+    loaded.database_.compact()  # now it is of the present version
+    loaded.database_.relabel([0], loaded.classes_[1])
+    assert loaded.database_.save_edits() == 1
+    again = ProtoAttendClassifier.load(tmp_path / "v2", encoder=module)
+    np.testing.assert_allclose(again.predict_proba(X), loaded.predict_proba(X), atol=1e-6)
+    assert not np.array_equal(again.predict_proba(X), before)
     path.write_text(json.dumps(meta | {"version": 0}))
-    with pytest.raises(BadFile, match="format version 0, but this protoattend reads version 2"):
-        ProtoAttendClassifier.load(tmp_path / "model")
+    with pytest.raises(BadFile, match="format version 0, but this protoattend reads version 3"):
+        ProtoAttendClassifier.load(tmp_path / "v2", encoder=module)

@@ -21,7 +21,7 @@ from protoattend.core.ranks import ranks
 from protoattend.data.images import ImageFile, ImageFiles
 from protoattend.data.inputs import kind_of
 from protoattend.data.readers import LabelledData, read_data
-from protoattend.database.store import encode
+from protoattend.database.encode import encode
 from protoattend.errors import BadFile, UserError
 from protoattend.estimator import ProtoAttendClassifier
 from protoattend.folders import require_free, write_json

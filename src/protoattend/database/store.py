@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,63 +12,35 @@ import torch
 from torch import Tensor
 
 from protoattend.core.model import Encoded, ProtoAttend
-from protoattend.core.ranks import gather, ranks
 from protoattend.data.inputs import Inputs, count_rows, require_rows, take_rows
 from protoattend.data.labels import Classes
-from protoattend.data.samples import Samples, chunks, subset
 from protoattend.data.weights import check_weights
-from protoattend.database import files
+from protoattend.database.condense import accuracy_on_rows, attention_received, most_attended
+from protoattend.database.edits import (
+    Added,
+    Edit,
+    Home,
+    Relabelled,
+    Relocated,
+    Removed,
+    append,
+    read_log,
+    require_unchanged,
+)
+from protoattend.database.encode import decision_weight, encode, fingerprint
+from protoattend.database.folder import (
+    merge_shards,
+    read_folder,
+    read_folder_meta,
+    shard_name,
+    verify_folder,
+    write_folder,
+)
+from protoattend.database.rows import Block, Blocks, Rows, heeding_labels
 from protoattend.database.search import Decisions, Prototypes, Searchable, decide, prototypes
-from protoattend.encoders.build import rows_at_once
 from protoattend.errors import StaleDatabase, UserError
 
-TENSORS = ("labels", "queries", "keys", "values", "edited", "weights")
-
-
-@dataclass(frozen=True)
-class Rows:
-    """The rows of a database as arrays of one length; an edit makes a new one.
-
-    `ids` are stable and ascending: the row of the training X, then numbers of their own for added rows.
-    `edited` marks rows whose label was given by a person after training; `weights` is how many times a row counts.
-    """
-
-    ids: np.ndarray
-    labels: Tensor
-    queries: Tensor
-    keys: Tensor
-    values: Tensor
-    source: np.ndarray
-    edited: Tensor
-    weights: Tensor
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-    def at(self, keep: np.ndarray) -> Rows:
-        chosen = torch.from_numpy(keep)
-        return Rows(
-            self.ids[keep],
-            self.labels[chosen],
-            self.queries[chosen],
-            self.keys[chosen],
-            self.values[chosen],
-            self.source[keep],
-            self.edited[chosen],
-            self.weights[chosen],
-        )
-
-    def followed_by(self, other: Rows) -> Rows:
-        return Rows(
-            np.concatenate([self.ids, other.ids]),
-            torch.cat([self.labels, other.labels]),
-            torch.cat([self.queries, other.queries]),
-            torch.cat([self.keys, other.keys]),
-            torch.cat([self.values, other.values]),
-            np.concatenate([self.source, other.source]),
-            torch.cat([self.edited, other.edited]),
-            torch.cat([self.weights, other.weights]),
-        )
+Indices = Sequence[int] | np.ndarray | int
 
 
 class CandidateDatabase:
@@ -80,14 +50,24 @@ class CandidateDatabase:
     `relabel` act on the next prediction; each happens wholly or, with an error, not at all.
     """
 
-    def __init__(self, model: ProtoAttend, inputs: Inputs, classes: Classes, rows: Rows) -> None:
+    def __init__(
+        self,
+        model: ProtoAttend,
+        inputs: Inputs,
+        classes: Classes,
+        rows: Rows,
+        *,
+        next_id: int,
+        model_fingerprint: str | None = None,
+    ) -> None:
         self.model = model
         self.inputs = inputs
         self.classes = classes
-        self.fingerprint = fingerprint(model)
-        self._rows = rows
-        self._next_id = int(rows.ids[-1]) + 1 if len(rows) else 0
-        self._searchable = self._make_searchable(rows)
+        self.fingerprint = model_fingerprint or fingerprint(model)
+        self._next_id = next_id
+        self._home: Home | None = None
+        self._unsaved: tuple[Edit, ...] = ()
+        self._become(rows)
 
     @classmethod
     def build(
@@ -115,43 +95,81 @@ class CandidateDatabase:
         rows = Rows(
             ids,
             classes.encode(take_rows(y, ids)),
-            encoded.queries,
             encoded.keys,
-            encoded.values,
-            source,
+            encoded.values @ decision_weight(model).T,
             edited=torch.zeros(len(ids), dtype=torch.bool),
             weights=torch.from_numpy(counts[ids]),
+            blocks=Blocks((Block(encoded.queries, encoded.values, source),)),
         )
-        database = cls(model, inputs, classes, rows)
-        database._next_id = len(counts)  # the last rows may be left out, and yet their numbers are taken
-        return database
+        return cls(model, inputs, classes, rows, next_id=len(counts))  # rows left out keep their numbers
 
     @classmethod
     def open(
         cls, folder: str | os.PathLike[str], model: ProtoAttend, *, inputs: Inputs, classes: Classes
     ) -> CandidateDatabase:
-        """Open a saved database for the model that made it."""
-        meta, arrays = files.read(Path(folder))
-        if meta["fingerprint"] != fingerprint(model):
+        """Open a saved database for the model that made it, in milliseconds whatever its size.
+
+        Columns are memory-mapped, and the edits in the log are applied. Every file must be there in its full size;
+        checksums are checked of the log and of files up to 1 MB, and of all by `verify`.
+        """
+        path = Path(folder)
+        meta, own = read_folder_meta(path), fingerprint(model)
+        if meta["fingerprint"] != own:
             raise StaleDatabase(
                 f"a database must be used with the model that made it, but {folder} was made by model "
-                f"{meta['fingerprint'][:12]} and this one is {fingerprint(model)[:12]}; rebuild it with "
+                f"{meta['fingerprint'][:12]} and this one is {own[:12]}; rebuild it with "
                 "CandidateDatabase.build(model, X, y, inputs=..., classes=...)."
             )
-        tensors = {name: torch.from_numpy(arrays[name]) for name in TENSORS}
-        database = cls(model, inputs, classes, Rows(ids=arrays["ids"], source=arrays["source"], **tensors))
-        database._next_id = meta["next_id"]
+        rows, log = read_folder(path, meta, decision_weight(model)), list(read_log(path))
+        for edit in log:
+            rows = edit.apply(rows, decision_weight(model))
+        added = [int(edit.rows.ids[-1]) + 1 for edit in log if isinstance(edit, Added)]
+        database = cls(model, inputs, classes, rows, next_id=max([meta["next_id"], *added]), model_fingerprint=own)
+        database._home = Home.of(path, len(log))
         return database
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write the database into `folder`, wholly or not at all."""
-        rows = self._rows
-        arrays = {
-            "ids": rows.ids,
-            "source": rows.source,
-            **{name: getattr(rows, name).numpy() for name in TENSORS},
-        }
-        files.write(Path(folder), arrays, {"fingerprint": self.fingerprint, "next_id": self._next_id})
+        write_folder(Path(folder), self._rows, fingerprint=self.fingerprint, next_id=self._next_id)
+
+    def save_edits(self) -> int:
+        """Append the edits since `open` to the log in the database's folder; return how many.
+
+        Each edit is written wholly or not at all. One process at a time may do this; where another has edited the
+        folder since, that is an error.
+        """
+        saved = 0
+        for edit in self._unsaved:
+            self._home = append(self._require_home(), edit)
+            self._unsaved = self._unsaved[1:]
+            saved += 1
+        return saved
+
+    def compact(self) -> None:
+        """Write the folder anew with all edits in its columns, so that it opens without a log; wholly or not at all."""
+        home = self._require_home()
+        require_unchanged(home)
+        self.save(home.folder)
+        self._become(read_folder(home.folder, read_folder_meta(home.folder), decision_weight(self.model)))
+        self._home, self._unsaved = Home.of(home.folder, 0), ()
+
+    def verify(self) -> None:
+        """Read every file of the database's folder and raise unless all match their checksums."""
+        folder = self._require_home().folder
+        verify_folder(folder, decision_weight(self.model))
+        list(read_log(folder))  # which checks every file
+
+    def save_shard(self, folder: str | os.PathLike[str], number: int, of: int) -> None:
+        """Write the database as shard `number` (from 0) `of` several in `folder`: many processes can, each its own.
+
+        Shards follow one another as the rows of X do; `merge` makes one database of them.
+        """
+        self.save(Path(folder) / shard_name(number, of))
+
+    @staticmethod
+    def merge(shards: str | os.PathLike[str], folder: str | os.PathLike[str]) -> None:
+        """Make one database in `folder` of all shards in `shards`; indices go on from shard to shard."""
+        merge_shards(Path(shards), Path(folder))
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -176,7 +194,7 @@ class CandidateDatabase:
 
     def exhibit(self, index: int) -> Any:
         """Return the sample at `index` in the form a person is shown."""
-        return self.inputs.exhibit(self._rows.source[self._positions([index])[0]])
+        return self.inputs.exhibit(self._rows.sample(self._positions([index])[0]))
 
     def add(self, X: Any, y: Any) -> np.ndarray:
         """Add samples as candidates; return their indices."""
@@ -189,48 +207,77 @@ class CandidateDatabase:
         self._require_current_model()
         encoded = encode(self.model, self.inputs.tensor(source))
         ids = np.arange(self._next_id, self._next_id + len(source))
-        edited = torch.ones(len(source), dtype=torch.bool)
-        weights = torch.ones(len(source))
-        new = Rows(ids, labels, encoded.queries, encoded.keys, encoded.values, source, edited, weights)
-        self._replace(self._rows.followed_by(new))
+        new = Rows(
+            ids,
+            labels,
+            encoded.keys,
+            heeding_labels(encoded.values @ decision_weight(self.model).T, labels),
+            edited=torch.ones(len(ids), dtype=torch.bool),
+            weights=torch.ones(len(ids)),
+            blocks=Blocks((Block(encoded.queries, encoded.values, source),)),
+        )
+        self._edit(Added(new))
         self._next_id += len(source)
         return ids
 
-    def remove(self, indices: Sequence[int] | np.ndarray | int) -> None:
+    def remove(self, indices: Indices) -> None:
         """Remove candidates; their indices are not given out again."""
-        positions = self._positions(indices)
-        keep = np.ones(len(self), dtype=bool)
-        keep[positions] = False
-        if not keep.any():
-            raise UserError("a database must keep at least one candidate, but all were to be removed; keep some.")
-        self._replace(self._rows.at(np.flatnonzero(keep)))
+        self._edit(self._removal(indices))
 
-    def relabel(self, indices: Sequence[int] | np.ndarray | int, labels: Any) -> None:
+    def relabel(self, indices: Indices, labels: Any) -> None:
         """Give candidates new labels: one for all of them, or one each."""
-        positions = torch.from_numpy(self._positions(indices))
-        codes = self.classes.encode(np.atleast_1d(np.asarray(labels, dtype=object)))
+        positions = self._positions(indices)
+        codes = self.classes.encode(np.atleast_1d(np.asarray(labels, dtype=object))).numpy()
         if len(codes) not in (1, len(positions)):
             raise UserError(f"labels must be one or {len(positions)}, as many as indices, but got {len(codes)}.")
-        labels_now, edited = self._rows.labels.clone(), self._rows.edited.clone()
-        labels_now[positions] = codes
-        edited[positions] = True
-        self._replace(replace(self._rows, labels=labels_now, edited=edited))
+        self._edit(Relabelled(self._rows.ids[positions], np.broadcast_to(codes, len(positions)).copy()))
+
+    def without(self, indices: Indices) -> CandidateDatabase:
+        """Return a database that lacks these candidates; this one stays as it is."""
+        return self._with(self._removal(indices).apply(self._rows, decision_weight(self.model)))
+
+    def with_labels(self, labels: Mapping[int, Any]) -> CandidateDatabase:
+        """Return a database whose candidates have other labels, {index: label}; this one stays as it is."""
+        supposed = self._with(self._rows)
+        if labels:
+            supposed.relabel(list(labels), list(labels.values()))
+        return supposed
+
+    def condense(self, n: int) -> CandidateDatabase:
+        """Return a database of the `n` candidates that decisions rest on most, of every class its share.
+
+        They are those that get most attention from the rows themselves (database/condense.py). This one stays as it is.
+        """
+        return self._with(self._rows.at(most_attended(attention_received(self), self._rows.labels.numpy(), n)))
+
+    def condense_within(self, loss: float) -> CandidateDatabase:
+        """Return the smallest tried database that decides the rows at most `loss` less accurately than this one.
+
+        Halves n until the accuracy on the rows, each without itself, has fallen by more than `loss` (0.01 is one
+        percent point). Accuracy on unseen samples is close to that, not bound by it: check it.
+        """
+        if not 0 <= loss < 1:
+            raise UserError(f"loss must be at least 0 and below 1, but got {loss}; 0.01 is one percent point.")
+        received, labels = attention_received(self), self._rows.labels.numpy()
+        least = accuracy_on_rows(self, self) - loss
+        kept = self._with(self._rows)
+        while len(kept) // 2 >= len(np.unique(labels)):
+            smaller = self._with(self._rows.at(most_attended(received, labels, len(kept) // 2)))
+            if accuracy_on_rows(smaller, self) < least:
+                break
+            kept = smaller
+        return kept
 
     def relocate(self, old: str | os.PathLike[str], new: str | os.PathLike[str]) -> int:
         """Take candidates kept as files under the folder `old` from `new` instead; return how many there are."""
-        before, after = Path(old).absolute(), Path(new).absolute()
-        paths = [path if isinstance(path, str) else "" for path in self._rows.source.tolist()]
-        moved = [i for i, path in enumerate(paths) if Path(path).is_relative_to(before)]
+        edit = Relocated(str(Path(old).absolute()), str(Path(new).absolute()))
+        moved = [edit.target(self._rows.source[i]) for i in edit.moved(self._rows)]
         if not moved:
-            raise UserError(f"candidates must lie under {before}, but none does; check the path of the old folder.")
-        source = self._rows.source.copy()
-        for i in moved:
-            source[i] = str(after / Path(paths[i]).relative_to(before))
-            if not Path(source[i]).is_file():
-                raise UserError(
-                    f"every moved file must lie under {after}, but {source[i]} does not exist; move it too."
-                )
-        self._rows = replace(self._rows, source=source)
+            raise UserError(f"candidates must lie under {edit.old}, but none does; check the path of the old folder.")
+        for path in moved:
+            if not Path(path).is_file():
+                raise UserError(f"every moved file must lie under {edit.new}, but {path} does not exist; move it too.")
+        self._edit(edit)
         return len(moved)
 
     def decide(self, queries: Tensor, *, own: Tensor | None = None) -> Decisions:
@@ -246,8 +293,10 @@ class CandidateDatabase:
         """The present rows; they never change, an edit replaces them."""
         return self._rows
 
-    def _positions(self, indices: Sequence[int] | np.ndarray | int) -> np.ndarray:
+    def _positions(self, indices: Indices) -> np.ndarray:
         wanted = np.atleast_1d(np.asarray(indices))
+        if len(wanted) == 0:
+            wanted = wanted.astype(int)
         if wanted.dtype.kind not in "iu":
             raise UserError(f"indices must be integers, but got {wanted.dtype}: {wanted[:5].tolist()}.")
         positions = np.searchsorted(self._rows.ids, wanted)
@@ -259,21 +308,40 @@ class CandidateDatabase:
             )
         return positions
 
+    def _removal(self, indices: Indices) -> Removed:
+        ids = np.unique(self._rows.ids[self._positions(indices)])
+        if len(ids) == len(self):
+            raise UserError("a database must keep at least one candidate, but all were to be removed; keep some.")
+        return Removed(ids)
+
     def _require_same_form(self, source: np.ndarray) -> None:
-        own = self._rows.source
-        if (source.dtype == object) != (own.dtype == object):
-            kept, given = ("files", "an array") if own.dtype == object else ("arrays", "image files")
-            fix = "an ImageFiles" if own.dtype == object else "numpy.asarray(X)"
+        of_files = self._rows.of_texts
+        if (source.dtype == object) != of_files:
+            kept, given = ("files", "an array") if of_files else ("arrays", "image files")
+            fix = "an ImageFiles" if of_files else "numpy.asarray(X)"
             raise UserError(f"this database keeps its images as {kept}, but X is {given}; pass {fix}.")
 
-    def _replace(self, rows: Rows) -> None:
-        self._searchable, self._rows = self._make_searchable(rows), rows
+    def _with(self, rows: Rows) -> CandidateDatabase:
+        return CandidateDatabase(
+            self.model, self.inputs, self.classes, rows, next_id=self._next_id, model_fingerprint=self.fingerprint
+        )
 
-    def _make_searchable(self, rows: Rows) -> Searchable:
-        class_scores = rows.values @ self.model.decision.weight.detach().cpu().T
-        class_scores = _heeding_edits(class_scores, rows.labels, rows.edited)
-        weights = None if bool((rows.weights == 1).all()) else rows.weights  # unweighted search is the faster one
-        return Searchable(rows.keys, class_scores, rows.labels, weights)
+    def _edit(self, edit: Edit) -> None:
+        self._become(edit.apply(self._rows, decision_weight(self.model)))
+        self._unsaved += (edit,)
+
+    def _require_home(self) -> Home:
+        if self._home is None:
+            raise UserError(
+                "only a database opened from a folder has a log of edits and checksums, but this one is in memory "
+                "alone; call save(folder) and CandidateDatabase.open(folder, ...)."
+            )
+        return self._home
+
+    def _become(self, rows: Rows) -> None:
+        weights = None if rows.count_once else rows.weights  # unweighted search is the faster one
+        self._searchable = Searchable(rows.keys, rows.class_scores, rows.labels, weights)
+        self._rows = rows
 
     def _require_current_model(self) -> None:
         if fingerprint(self.model) != self.fingerprint:
@@ -281,61 +349,3 @@ class CandidateDatabase:
                 "the model has changed since this database was built, so new rows would not fit the old ones; rebuild "
                 "it with CandidateDatabase.build or fit again."
             )
-
-
-def fingerprint(model: ProtoAttend) -> str:
-    """Return a hash of every parameter and buffer: equal exactly for models that encode alike."""
-    digest = hashlib.sha256(model.normalize.encode())
-    for name, value in sorted(model.state_dict().items()):
-        digest.update(name.encode())
-        flat = value.detach().cpu().contiguous().view(-1)
-        digest.update(flat.view(torch.uint8).numpy().tobytes())  # as bytes, for numpy knows no bfloat16
-    return digest.hexdigest()
-
-
-def _heeding_edits(class_scores: Tensor, labels: Tensor, edited: Tensor) -> Tensor:
-    """Let rows that a person added or relabelled argue for the label the person gave.
-
-    Values come from the encoder, which never saw that label. Where a row's largest class score is at another class, the
-    two scores change places: it argues for its new label as strongly as it did for the old one.
-    """
-    rows = edited.nonzero().squeeze(1)
-    heeded = class_scores.clone() if len(rows) else class_scores
-    argued, given = class_scores[rows].argmax(1), labels[rows]
-    heeded[rows, given] = class_scores[rows, argued]
-    other = argued != given
-    heeded[rows[other], argued[other]] = class_scores[rows[other], given[other]]
-    return heeded
-
-
-def encode(model: ProtoAttend, samples: Samples, on_batch: Callable[[int], None] = lambda done: None) -> Encoded:
-    """Return queries, keys and values of all samples, on the CPU, without gradient."""
-    parts = list(_encode_batches(model, samples, on_batch))
-    return Encoded(*(torch.cat([getattr(part, name) for part in parts]) for name in ("queries", "keys", "values")))
-
-
-def encode_together(model: ProtoAttend, samples: Samples) -> Encoded:
-    """Return what `encode` does, in every process; of several, each encodes its share."""
-    who, count = ranks(), len(samples)
-    each = -(-count // who.size)
-    start = min(who.rank * each, count - 1)  # where there is nothing left to do, some row is encoded in vain
-    own = encode(model, samples if who.size == 1 else subset(samples, slice(start, min(start + each, count))))
-
-    def merged(part: Tensor) -> Tensor:
-        padding = part[:1].expand(each - len(part), -1)  # parts must be of one length to be gathered
-        return gather(torch.cat([part, padding]))[:count]
-
-    return own if who.size == 1 else Encoded(merged(own.queries), merged(own.keys), merged(own.values))
-
-
-def _encode_batches(model: ProtoAttend, samples: Samples, on_batch: Callable[[int], None]) -> Iterator[Encoded]:
-    device = next(model.parameters()).device
-    size = rows_at_once(model.encoder, device)
-    model.eval()
-    done = 0
-    with torch.no_grad():
-        for x in chunks(samples, size):
-            encoded = model.encode(x.to(device))
-            yield Encoded(encoded.queries.cpu(), encoded.keys.cpu(), encoded.values.cpu())
-            done += len(x)
-            on_batch(done)

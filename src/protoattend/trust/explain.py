@@ -32,8 +32,16 @@ class Prototype:
 
 
 @dataclass(frozen=True)
+class Outcome:
+    """What was decided for one input, and how sure it was."""
+
+    prediction: Any
+    confidence: float
+
+
+@dataclass(frozen=True)
 class Explanation:
-    """Why one input got its prediction."""
+    """Why one input got its prediction; of a supposition also what it is `before`, with the database as it is."""
 
     prediction: Any
     confidence: float
@@ -41,6 +49,12 @@ class Explanation:
     weights: np.ndarray  # of all prototypes, heaviest first, also those not shown
     exhibit: Any
     label: Any = None  # the true label, where it is known
+    before: Outcome | None = None
+
+    @property
+    def changed(self) -> bool:
+        """Whether the supposition changes the prediction."""
+        return self.before is not None and self.before.prediction != self.prediction
 
     def n_prototypes(self, share: float = 0.95) -> int:
         """Return how many prototypes carry `share` of the decision: the smallest k whose weights add up to it."""
@@ -54,7 +68,8 @@ class Explanation:
 
     def __repr__(self) -> str:
         shown = ", ".join(f"#{p.index} {p.label!r} {p.weight:.2f}" for p in self.prototypes[:5])
-        return f"Explanation({self.prediction!r}, confidence={self.confidence:.2f}, prototypes=[{shown}])"
+        before = f" (before: {self.before.prediction!r})" if self.before is not None and self.changed else ""
+        return f"Explanation({self.prediction!r}{before}, confidence={self.confidence:.2f}, prototypes=[{shown}])"
 
 
 @dataclass(frozen=True)
@@ -136,17 +151,14 @@ def explain(
     if top < 1:
         raise UserError(f"top must be at least 1, but got {top}; it is the number of prototypes shown.")
     own = torch.arange(len(queries)) if leave_one_out else None
-    decisions = database.decide(queries, own=own)
-    prediction = decisions.logits.argmax(1)
-    confidences = confidence(decisions.class_mass, prediction).tolist()
-    predicted = database.classes.decode(prediction)
+    decided = outcomes(database, queries, own=own)
     labels = database.labels
     items = []
     for i, found in enumerate(database.prototypes(queries, own=own)):
         items.append(
             Explanation(
-                prediction=predicted[i],
-                confidence=confidences[i],
+                prediction=decided[i].prediction,
+                confidence=decided[i].confidence,
                 prototypes=_shown(database, found, labels, top),
                 weights=found.weights.numpy(),
                 exhibit=exhibits[i],
@@ -156,6 +168,14 @@ def explain(
     return Explanations(tuple(items), database.inputs.kind)
 
 
+def outcomes(database: CandidateDatabase, queries: Tensor, *, own: Tensor | None = None) -> list[Outcome]:
+    """Return what is decided for queries `(B, d_att)`; `own` `(B,)` is the position each may not attend to."""
+    decisions = database.decide(queries, own=own)
+    prediction = decisions.logits.argmax(1)
+    sure = confidence(decisions.class_mass, prediction).tolist()
+    return [Outcome(*pair) for pair in zip(database.classes.decode(prediction), sure, strict=True)]
+
+
 def _shown(database: CandidateDatabase, found: Prototypes, labels: np.ndarray, top: int) -> tuple[Prototype, ...]:
     rows = database.rows
     return tuple(
@@ -163,7 +183,7 @@ def _shown(database: CandidateDatabase, found: Prototypes, labels: np.ndarray, t
             index=int(rows.ids[position]),
             weight=weight,
             label=labels[position],
-            exhibit=database.inputs.exhibit(rows.source[position]),
+            exhibit=database.inputs.exhibit(rows.sample(position)),
         )
         for position, weight in zip(found.positions[:top].tolist(), found.weights[:top].tolist(), strict=True)
         if weight > 0

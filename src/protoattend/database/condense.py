@@ -1,0 +1,87 @@
+"""Condensing a database: keep of every class the candidates that decisions rest on most."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from protoattend.errors import UserError
+
+if TYPE_CHECKING:
+    from protoattend.database.store import CandidateDatabase
+
+ASKED = 65_536  # rows whose attention is added up; of more, as many spread evenly
+BLOCK = 1024  # rows explained at a time
+
+
+def most_attended(received: np.ndarray, labels: np.ndarray, n: int) -> np.ndarray:
+    """Return the positions, ascending, of the `n` candidates that a condensed database keeps.
+
+    Every class keeps its share of n, one candidate at least; within a class those stay that received most attention,
+    and of equals the first.
+
+    >>> most_attended(np.array([0.1, 0.5, 0.4, 0.0]), np.array([0, 0, 0, 1]), 3)
+    array([1, 2, 3])
+    """
+    present, counts = np.unique(labels, return_counts=True)
+    if not len(present) <= n <= len(labels):
+        raise UserError(
+            f"n must be from {len(present)}, one candidate for each class there is, to {len(labels)}, the size of the "
+            f"database, but got {n}."
+        )
+    kept = []
+    for c, share in zip(present, _shares(counts, n), strict=True):
+        rows = np.flatnonzero(labels == c)
+        kept.append(rows[np.argsort(-received[rows], kind="stable")[:share]])
+    return np.sort(np.concatenate(kept))
+
+
+def attention_received(database: CandidateDatabase) -> np.ndarray:
+    """Return sum_i w_i p_ij `(D,)`: the weight each candidate has in the decisions on all rows, each without itself.
+
+    Of more than 65,536 rows, as many are asked, spread evenly.
+    """
+    rows = database.rows
+    received = np.zeros(len(rows))
+    if len(rows) == 1:
+        return received
+    for asked in _asked(len(rows)).split(BLOCK):
+        found = database.prototypes(rows.blocks.take("queries", asked.numpy()), own=asked)
+        for own, prototypes in zip(asked.tolist(), found, strict=True):
+            received[prototypes.positions.numpy()] += float(rows.weights[own]) * prototypes.weights.numpy()
+    return received
+
+
+def accuracy_on_rows(database: CandidateDatabase, whole: CandidateDatabase) -> float:
+    """Return how often `database`, a part of `whole`, decides for the label of a row of `whole` without that row."""
+    rows = whole.rows
+    asked = _asked(len(rows))
+    places = np.searchsorted(database.rows.ids, rows.ids[asked.numpy()])
+    inside = np.minimum(places, len(database) - 1)
+    own = torch.from_numpy(np.where(database.rows.ids[inside] == rows.ids[asked.numpy()], inside, -1))  # -1 is no row
+    decided = database.decide(rows.blocks.take("queries", asked.numpy()), own=own).logits.argmax(1)
+    right, counts = decided == rows.labels[asked], rows.weights[asked].double()
+    return float((counts * right).sum() / counts.sum())
+
+
+def _asked(count: int) -> Tensor:
+    return torch.from_numpy(np.unique(np.linspace(0, count - 1, min(count, ASKED)).astype(np.int64)))
+
+
+def _shares(counts: np.ndarray, n: int) -> np.ndarray:
+    """Divide n in proportion to counts, at least 1 and at most its count each: one after the other to the neediest.
+
+    >>> _shares(np.array([90, 9, 1]), 10)
+    array([8, 1, 1])
+    """
+    exact = n * counts / counts.sum()
+    shares = np.clip(np.floor(exact).astype(int), 1, counts)
+    while shares.sum() != n:
+        step = 1 if shares.sum() < n else -1
+        movable = shares < counts if step == 1 else shares > 1
+        need = np.where(movable, step * (exact - shares), -np.inf)
+        shares[need.argmax()] += step
+    return shares

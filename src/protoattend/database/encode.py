@@ -1,0 +1,62 @@
+"""What a database needs of a model: encoded samples, the decision layer, and a fingerprint."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+
+import torch
+from torch import Tensor
+
+from protoattend.core.model import Encoded, ProtoAttend
+from protoattend.core.ranks import gather, ranks
+from protoattend.data.samples import Samples, chunks, subset
+from protoattend.encoders.build import rows_at_once
+
+
+def decision_weight(model: ProtoAttend) -> Tensor:
+    """Return the decision layer's weight `(C, d_out)`: class scores are values times its transpose."""
+    return model.decision.weight.detach().cpu()
+
+
+def fingerprint(model: ProtoAttend) -> str:
+    """Return a hash of every parameter and buffer: equal exactly for models that encode alike."""
+    digest = hashlib.sha256(model.normalize.encode())
+    for name, value in sorted(model.state_dict().items()):
+        digest.update(name.encode())
+        flat = value.detach().cpu().contiguous().view(-1)
+        digest.update(flat.view(torch.uint8).numpy().data)  # as bytes, for numpy knows no bfloat16
+    return digest.hexdigest()
+
+
+def encode(model: ProtoAttend, samples: Samples, on_batch: Callable[[int], None] = lambda done: None) -> Encoded:
+    """Return queries, keys and values of all samples, on the CPU, without gradient."""
+    parts = list(_encode_batches(model, samples, on_batch))
+    return Encoded(*(torch.cat([getattr(part, name) for part in parts]) for name in ("queries", "keys", "values")))
+
+
+def encode_together(model: ProtoAttend, samples: Samples) -> Encoded:
+    """Return what `encode` does, in every process; of several, each encodes its share."""
+    who, count = ranks(), len(samples)
+    each = -(-count // who.size)
+    start = min(who.rank * each, count - 1)  # where there is nothing left to do, some row is encoded in vain
+    own = encode(model, samples if who.size == 1 else subset(samples, slice(start, min(start + each, count))))
+
+    def merged(part: Tensor) -> Tensor:
+        padding = part[:1].expand(each - len(part), -1)  # parts must be of one length to be gathered
+        return gather(torch.cat([part, padding]))[:count]
+
+    return own if who.size == 1 else Encoded(merged(own.queries), merged(own.keys), merged(own.values))
+
+
+def _encode_batches(model: ProtoAttend, samples: Samples, on_batch: Callable[[int], None]) -> Iterator[Encoded]:
+    device = next(model.parameters()).device
+    size = rows_at_once(model.encoder, device)
+    model.eval()
+    done = 0
+    with torch.no_grad():
+        for x in chunks(samples, size):
+            encoded = model.encode(x.to(device))
+            yield Encoded(encoded.queries.cpu(), encoded.keys.cpu(), encoded.values.cpu())
+            done += len(x)
+            on_batch(done)

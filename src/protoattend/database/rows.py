@@ -1,0 +1,171 @@
+"""The rows of a database: columns of one length that never change; an edit makes new ones.
+
+Search reads labels, keys, class scores and weights. Queries, values and samples are read now and then only, so they
+stay in the blocks they came in, which may lie on disk, and an edit copies none of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from protoattend.database.texts import Texts
+
+RUNS = 1000  # with more rows removed than this, rows are copied one by one
+
+
+@dataclass(frozen=True)
+class Block:
+    """Rows as they came: queries `(n, d_att)`, values `(n, d_out)` and the samples in their canonical form."""
+
+    queries: Tensor
+    values: Tensor
+    source: np.ndarray | Texts
+
+    def __len__(self) -> int:
+        return len(self.queries)
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Several blocks laid end to end, of which the rows at `chosen` are meant; None means all of them."""
+
+    blocks: tuple[Block, ...]
+    chosen: np.ndarray | None = None
+
+    def at(self, positions: np.ndarray) -> Blocks:
+        return Blocks(self.blocks, positions if self.chosen is None else self.chosen[positions])
+
+    def followed_by(self, other: Blocks) -> Blocks:
+        if self.chosen is None and other.chosen is None:
+            return Blocks(self.blocks + other.blocks)
+        return Blocks(self.blocks + other.blocks, np.concatenate([self._places(), other._places() + self._laid()]))
+
+    def take(self, column: str, positions: np.ndarray | None = None) -> Any:
+        """Return a column at some positions, or whole: uncopied where it lies in one block as it is."""
+        columns = [getattr(block, column) for block in self.blocks]
+        if positions is None and self.chosen is None and len(columns) == 1:
+            return columns[0]
+        places = self._places(positions)
+        starts = np.cumsum([0, *map(len, self.blocks)])
+        number = np.searchsorted(starts, places, side="right") - 1
+        kinds = [np.asarray(part[:0]).dtype for part in columns]
+        gathered = np.empty((len(places), *columns[0].shape[1:]), dtype=np.result_type(*kinds))
+        for i in np.unique(number):
+            mine = number == i
+            gathered[mine] = np.asarray(columns[i][places[mine] - starts[i]])
+        return torch.from_numpy(gathered) if isinstance(columns[0], Tensor) else gathered
+
+    def _laid(self) -> int:
+        return sum(map(len, self.blocks))
+
+    def _places(self, positions: np.ndarray | None = None) -> np.ndarray:
+        if self.chosen is None:
+            return np.arange(self._laid()) if positions is None else positions
+        return self.chosen if positions is None else self.chosen[positions]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The columns of a database.
+
+    `ids` are stable and ascending: the row of the training X, then numbers of their own for added rows. `class_scores`
+    `(D, C)` are the decision on each row's value alone. `edited` marks rows whose label was given by a person after
+    training; `weights` is how many times a row counts.
+    """
+
+    ids: np.ndarray
+    labels: Tensor
+    keys: Tensor
+    class_scores: Tensor
+    edited: Tensor
+    weights: Tensor
+    blocks: Blocks
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @cached_property
+    def queries(self) -> Tensor:
+        return self.blocks.take("queries")
+
+    @cached_property
+    def values(self) -> Tensor:
+        return self.blocks.take("values")
+
+    @cached_property
+    def source(self) -> np.ndarray:
+        return self.blocks.take("source")[:]  # texts on disk become an array
+
+    @property
+    def of_texts(self) -> bool:
+        """Whether samples are kept as texts, or as paths of files, rather than as numbers."""
+        return self.blocks.blocks[0].source.dtype == object
+
+    def sample(self, position: int) -> Any:
+        """Return one sample in its canonical form, without reading others."""
+        return self.blocks.take("source", np.array([position]))[0]
+
+    def at(self, keep: np.ndarray) -> Rows:
+        chosen = torch.from_numpy(keep)
+        return _made(self.ids[keep], [column[chosen] for column in self._columns()], self.blocks.at(keep))
+
+    def followed_by(self, other: Rows) -> Rows:
+        pairs = zip(self._columns(), other._columns(), strict=True)
+        ids = np.concatenate([self.ids, other.ids])
+        return _made(ids, [torch.cat(pair) for pair in pairs], self.blocks.followed_by(other.blocks))
+
+    def without(self, positions: np.ndarray) -> Rows:
+        gone = np.unique(positions)
+        keep = np.delete(np.arange(len(self)), gone)
+        if len(gone) > RUNS:
+            return self.at(keep)
+        starts, ends = [0, *(gone + 1).tolist()], [*gone.tolist(), len(self)]
+        runs = [slice(start, end) for start, end in zip(starts, ends, strict=True)]  # far quicker to copy than rows
+        columns = [torch.cat([column[run] for run in runs]) for column in self._columns()]
+        return _made(np.concatenate([self.ids[run] for run in runs]), columns, self.blocks.at(keep))
+
+    @property
+    def count_once(self) -> bool:
+        """Whether every row counts once; one number that stands for all of them is looked at once."""
+        return bool((self.weights[:1] if self.weights.stride(0) == 0 else self.weights).eq(1).all())
+
+    def relabelled(self, positions: np.ndarray, labels: Tensor, decision: Tensor) -> Rows:
+        """Return rows whose labels at `positions` a person gave; `decision` `(C, d_out)` scores values."""
+        rows = torch.from_numpy(positions)
+        now, edited, class_scores = self.labels.clone(), self.edited.clone(), self.class_scores.clone()
+        again = self.edited[rows]  # their class scores heed an earlier edit
+        class_scores[rows[again]] = self.blocks.take("values", positions[again.numpy()]) @ decision.T
+        now[rows], edited[rows] = labels, True
+        class_scores[rows] = heeding_labels(class_scores[rows], now[rows])
+        return replace(self, labels=now, edited=edited, class_scores=class_scores)
+
+    def _columns(self) -> tuple[Tensor, ...]:
+        return self.labels, self.keys, self.class_scores, self.edited, self.weights
+
+
+def _made(ids: np.ndarray, columns: list[Tensor], blocks: Blocks) -> Rows:
+    labels, keys, class_scores, edited, weights = columns
+    return Rows(ids, labels, keys, class_scores, edited, weights, blocks)
+
+
+def heeding_labels(class_scores: Tensor, labels: Tensor) -> Tensor:
+    """Let rows that a person added or relabelled argue for the label the person gave.
+
+    Values come from the encoder, which never saw that label. Where a row's largest class score is at another class, the
+    two scores change places: it argues for its new label as strongly as it did for the old one.
+
+    >>> heeding_labels(torch.tensor([[3.0, 1.0, 2.0]]), torch.tensor([1]))
+    tensor([[1., 3., 2.]])
+    """
+    rows = torch.arange(len(labels))
+    argued = class_scores.argmax(1)
+    heeded = class_scores.clone()
+    heeded[rows, argued] = class_scores[rows, labels]
+    heeded[rows, labels] = class_scores[rows, argued]
+    return heeded
