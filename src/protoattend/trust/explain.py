@@ -147,7 +147,7 @@ def explain(
             Explanation(
                 prediction=predicted[i],
                 confidence=confidences[i],
-                prototypes=_shown(database, found, labels, top),
+                prototypes=shown_prototypes(database, found, labels, top),
                 weights=found.weights.numpy(),
                 exhibit=exhibits[i],
                 label=labels[i] if leave_one_out else None,
@@ -156,15 +156,18 @@ def explain(
     return Explanations(tuple(items), database.inputs.kind)
 
 
-def _shown(database: CandidateDatabase, found: Prototypes, labels: np.ndarray, top: int) -> tuple[Prototype, ...]:
-    rows = database.rows
+def shown_prototypes(
+    database: CandidateDatabase, found: Prototypes, labels: np.ndarray, top: int
+) -> tuple[Prototype, ...]:
+    """Return the first `top` of what was found, as a person is shown them; `labels` are the database's."""
     return tuple(
-        Prototype(
-            index=int(rows.ids[position]),
-            weight=weight,
-            label=labels[position],
-            exhibit=database.inputs.exhibit(rows.source[position]),
-        )
+        prototype_at(database, position, weight, labels[position])
         for position, weight in zip(found.positions[:top].tolist(), found.weights[:top].tolist(), strict=True)
         if weight > 0
     )
+
+
+def prototype_at(database: CandidateDatabase, position: int, weight: float, label: Any) -> Prototype:
+    """Return the candidate at a position of the database as a person is shown it."""
+    rows = database.rows
+    return Prototype(int(rows.ids[position]), weight, label, database.inputs.exhibit(rows.source[position]))
