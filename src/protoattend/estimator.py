@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from protoattend.core.attention import confidence
-from protoattend.core.model import ProtoAttend
+from protoattend.core.model import Encoded, ProtoAttend
 from protoattend.core.ranks import ranks
 from protoattend.data.inputs import require_rows
 from protoattend.data.tables import TableInputs
@@ -43,10 +43,16 @@ from protoattend.training.schedule import Schedule
 from protoattend.trust.assess import Assessment
 from protoattend.trust.calibration import Recalibration
 from protoattend.trust.conformal import Conformal, class_support
+from protoattend.trust.contrast import Contrast, contrast, explain_diverse
+from protoattend.trust.detector import OodDetector
 from protoattend.trust.drift import DriftMonitor
 from protoattend.trust.explain import Explanations, explain
-from protoattend.trust.labels import LabelIssues, find_label_issues
-from protoattend.trust.ood import disagreement
+from protoattend.trust.judges import cross_fit_issues, leave_one_out_issues
+from protoattend.trust.labels import LabelIssues
+from protoattend.trust.mistakes import Mistakes, find_mistakes
+from protoattend.trust.ood import ood_score
+from protoattend.trust.quality import PrototypeQuality
+from protoattend.trust.rankers import database_quality
 from protoattend.trust.selective import guaranteed_threshold, threshold_for_accuracy
 from protoattend.trust.usage import PrototypeUsage, prototype_usage
 from protoattend.trust.what_if import Flip, smallest_flips, suppose, with_before
@@ -372,9 +378,7 @@ class ProtoAttendClassifier(ClassifierMixin, BaseEstimator):
 
         None where `at_most` are not enough; `flip.smallest` says where no smaller set exists (trust/what_if.py).
         """
-        check_is_fitted(self)
-        queries = encode(self.model_, self.inputs_.tensor(self._source(X))).queries
-        return smallest_flips(self.database_, queries, at_most=at_most)
+        return smallest_flips(self.database_, self._encode(X).queries, at_most=at_most)
 
     # -- trusting -----------------------------------------------------------------------------------------------------
 
@@ -451,23 +455,68 @@ class ProtoAttendClassifier(ClassifierMixin, BaseEstimator):
 
     def prototype_usage(self, X: Any) -> PrototypeUsage:
         """Return what the decisions on X rest on, in the form a drift monitor is fed with."""
-        check_is_fitted(self)
-        return prototype_usage(self.database_, encode(self.model_, self.inputs_.tensor(self._source(X))).queries)
+        return prototype_usage(self.database_, self._encode(X).queries)
 
     def drift_monitor(self, X: Any, *, false_alarm: float = 0.01) -> DriftMonitor:
         """Return a monitor with X, unseen in training, as reference; feed it `clf.prototype_usage(X_new)`."""
         return DriftMonitor(self.prototype_usage(X), false_alarm=false_alarm)
 
-    def ood_score(self, X: Any) -> np.ndarray:
-        """Return how strange each row is `(n,)`; higher is further from the training data."""
-        return disagreement(self.confidence(X))
+    def ood_score(self, X: Any, method: str = "disagreement") -> np.ndarray:
+        """Return how strange each row is `(n,)`; higher is further from the training data.
 
-    def find_label_issues(self) -> LabelIssues:
-        """Return the candidates whose prototypes, themselves left out, agree on another label; worst first."""
+        "disagreement" is the paper's 1 - C_i; "largest-score", "entropy", "own-value", "energy", "own-energy" and
+        "neighbours" read other signals of the same forward. "combined" is `ood_detector().score(X)`, the best.
+        """
         check_is_fitted(self)
-        rows = self.database_.rows
-        mass = self.database_.decide(rows.queries, own=torch.arange(len(rows))).class_mass
-        return find_label_issues(mass.numpy(), rows.labels.numpy(), indices=rows.ids, classes=self.classes_)
+        require_rows(X)
+        if method == "combined":
+            return self.ood_detector().score(X)
+        return ood_score(self.database_, X, method)
+
+    def ood_detector(self, X: Any = None) -> OodDetector:
+        """Return a detector of strange inputs, `score(X)` and `p_value(X)`, learned from usual rows alone.
+
+        They should be unseen in training, for p-values to hold; without X they are candidates of the database.
+        """
+        check_is_fitted(self)
+        if X is None:
+            return OodDetector.fit_on_database(self.database_)
+        require_rows(X)
+        return OodDetector.fit(self.database_, X)
+
+    def find_label_issues(self, X: Any = None, y: Any = None, *, cv: int = 5) -> LabelIssues:
+        """Return the rows whose label is disputed, worst first, with a suggestion and the prototypes that say so.
+
+        Without X: the candidates of this classifier, by one another, at no cost. With X and y: `cv` clones of it (it
+        need not be fitted) are trained to judge rows they never saw, which is slower and better.
+        """
+        if X is not None:
+            return cross_fit_issues(self, X, y, cv=cv)
+        check_is_fitted(self)
+        return leave_one_out_issues(self.database_)
+
+    def find_mistakes(self, X: Any, y: Any, top: int = 20) -> Mistakes:
+        """Return which candidates pull which classes into which errors on labelled rows, and where data is wanted."""
+        check_is_fitted(self)
+        return find_mistakes(self.database_, self._encode(X).queries, self.database_.classes.encode(y), top=top)
+
+    def why_not(self, X: Any, label: Any, top: int = 5) -> list[Contrast]:
+        """Return for each row the best candidates of another label, and how much weight they lack."""
+        queries = self._encode(X).queries
+        return contrast(self.database_, queries, self._exhibits(X), label=label, top=top)
+
+    def explain_diverse(self, X: Any, top: int = 5) -> Explanations:
+        """Return each row's prototypes like `explain`, but no near-copies of one another."""
+        encoded = self._encode(X)
+        return explain_diverse(self.database_, encoded, self._exhibits(X), top=top)
+
+    def prototype_quality(self, X: Any, y: Any, **more: Any) -> PrototypeQuality:
+        """Return how good the prototypes of labelled rows are, in numbers.
+
+        May be given: `subclasses` and `candidate_subclasses`, finer groups than labels; `perturb`, a small change of X.
+        """
+        check_is_fitted(self)
+        return database_quality(self.database_, X, self.database_.classes.encode(y).numpy(), **more)
 
     # -- keeping ------------------------------------------------------------------------------------------------------
 
@@ -489,9 +538,15 @@ class ProtoAttendClassifier(ClassifierMixin, BaseEstimator):
         require_rows(X)
         return self.inputs_.source(X)
 
-    def _decide(self, X: Any) -> Decisions:
+    def _encode(self, X: Any) -> Encoded:
         check_is_fitted(self)
-        queries = encode(self.model_, self.inputs_.tensor(self._source(X))).queries
+        return encode(self.model_, self.inputs_.tensor(self._source(X)))
+
+    def _exhibits(self, X: Any) -> list[Any]:
+        return [self.inputs_.exhibit(row) for row in self._source(X)]
+
+    def _decide(self, X: Any) -> Decisions:
+        queries = self._encode(X).queries
         return self.database_.decide(queries)
 
     def __sklearn_is_fitted__(self) -> bool:

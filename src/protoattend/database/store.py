@@ -293,6 +293,11 @@ class CandidateDatabase:
         """The present rows; they never change, an edit replaces them."""
         return self._rows
 
+    @property
+    def class_scores(self) -> Tensor:
+        """What every row adds to the logits of a decision that rests on it alone `(D, C)`, heeding edits."""
+        return self._searchable.class_scores
+
     def _positions(self, indices: Indices) -> np.ndarray:
         wanted = np.atleast_1d(np.asarray(indices))
         if len(wanted) == 0:

@@ -159,7 +159,7 @@ def explain(
             Explanation(
                 prediction=decided[i].prediction,
                 confidence=decided[i].confidence,
-                prototypes=_shown(database, found, labels, top),
+                prototypes=shown_prototypes(database, found, labels, top),
                 weights=found.weights.numpy(),
                 exhibit=exhibits[i],
                 label=labels[i] if leave_one_out else None,
@@ -176,15 +176,18 @@ def outcomes(database: CandidateDatabase, queries: Tensor, *, own: Tensor | None
     return [Outcome(*pair) for pair in zip(database.classes.decode(prediction), sure, strict=True)]
 
 
-def _shown(database: CandidateDatabase, found: Prototypes, labels: np.ndarray, top: int) -> tuple[Prototype, ...]:
-    rows = database.rows
+def shown_prototypes(
+    database: CandidateDatabase, found: Prototypes, labels: np.ndarray, top: int
+) -> tuple[Prototype, ...]:
+    """Return the first `top` of what was found, as a person is shown them; `labels` are the database's."""
     return tuple(
-        Prototype(
-            index=int(rows.ids[position]),
-            weight=weight,
-            label=labels[position],
-            exhibit=database.inputs.exhibit(rows.sample(position)),
-        )
+        prototype_at(database, position, weight, labels[position])
         for position, weight in zip(found.positions[:top].tolist(), found.weights[:top].tolist(), strict=True)
         if weight > 0
     )
+
+
+def prototype_at(database: CandidateDatabase, position: int, weight: float, label: Any) -> Prototype:
+    """Return the candidate at a position of the database as a person is shown it."""
+    rows = database.rows
+    return Prototype(int(rows.ids[position]), weight, label, database.inputs.exhibit(rows.sample(position)))

@@ -1,10 +1,140 @@
-"""Out-of-distribution scores: how far an input is from everything the decisions are made of."""
+"""Out-of-distribution scores: how far an input is from everything the decisions are made of. Higher is stranger."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any
+
 import numpy as np
+import torch
+from torch import Tensor
+
+from protoattend.core.attention import confidence
+from protoattend.core.model import Encoded
+from protoattend.database.encode import encode
+from protoattend.database.search import QUERIES, Decisions
+from protoattend.database.store import CandidateDatabase
+from protoattend.errors import UserError, choose
+
+NEIGHBOURS = 10
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Inputs as a model and its database see them; `own` `(n,)` are the positions that each may not attend to."""
+
+    database: CandidateDatabase
+    encoded: Encoded
+    own: Tensor | None = None
+
+    @cached_property
+    def decisions(self) -> Decisions:
+        return self.database.decide(self.encoded.queries, own=self.own)
+
+    @property
+    def own_logits(self) -> Tensor:
+        """The logits at alpha 0: the decision on the input's own value."""
+        return self.encoded.values @ self.database.model.decision.weight.detach().cpu().T
 
 
 def disagreement(confidence: np.ndarray) -> np.ndarray:
     """Return the paper's score 1 - C_i: prototypes of strange inputs disagree about the label."""
     return 1 - confidence
+
+
+def energy(logits: np.ndarray) -> np.ndarray:
+    """Return the free energy -log sum_c exp(logit_c) `(n,)` of logits `(n, C)`: strange inputs excite no class."""
+    return -np.logaddexp.reduce(np.asarray(logits, dtype=float), axis=1)
+
+
+def value_disagreement(logits: np.ndarray, own_logits: np.ndarray) -> np.ndarray:
+    """Return the Jensen-Shannon divergence `(n,)`, in [0, log 2], of the decisions on prototypes and on own values."""
+    ours, theirs = (_log_softmax(np.asarray(part, dtype=float)) for part in (logits, own_logits))
+    middle = np.logaddexp(ours, theirs) - np.log(2)
+    divergence = (np.exp(ours) * (ours - middle) + np.exp(theirs) * (theirs - middle)).sum(1) / 2
+    return np.maximum(divergence, 0.0)  # a sum near zero may round below it
+
+
+def weight_entropy(weights: list[np.ndarray]) -> np.ndarray:
+    """Return -sum_j p_j log p_j `(n,)` of each input's weights above 0: nothing in particular is like a strange one."""
+    return np.array([-float(p @ np.log(p)) for p in weights]) + 0.0  # adding zero takes the sign off a zero
+
+
+def neighbour_distance(features: Tensor, reference: Tensor, k: int = NEIGHBOURS) -> np.ndarray:
+    """Return the distance `(n,)` from features `(n, d)` to the k-th nearest of the reference `(D, d)`."""
+    k = min(k, len(reference))
+    if k < 1:
+        raise UserError("a distance needs at least one reference row, but there is none; pass some.")
+    nearest = [
+        torch.cdist(part.double(), reference.double()).kthvalue(k, dim=1).values for part in features.split(QUERIES)
+    ]
+    return torch.cat(nearest).numpy()
+
+
+def _disagreement(seen: Seen) -> np.ndarray:
+    decisions = seen.decisions
+    return disagreement(confidence(decisions.class_mass, decisions.logits.argmax(1)).numpy())
+
+
+def _largest_score(seen: Seen) -> np.ndarray:
+    return -seen.decisions.largest_score.numpy()
+
+
+def _entropy(seen: Seen) -> np.ndarray:
+    found = []  # in blocks: with softmax every candidate has a weight for every input
+    for start in range(0, len(seen.encoded.queries), QUERIES):
+        here = slice(start, start + QUERIES)
+        own = None if seen.own is None else seen.own[here]
+        used = seen.database.prototypes(seen.encoded.queries[here], own=own)
+        found.append(weight_entropy([prototypes.weights.double().numpy() for prototypes in used]))
+    return np.concatenate(found)
+
+
+def _neighbours(seen: Seen) -> np.ndarray:
+    # A row of the database is its own nearest neighbour.
+    return neighbour_distance(
+        seen.encoded.values, seen.database.rows.values, NEIGHBOURS if seen.own is None else NEIGHBOURS + 1
+    )
+
+
+METHODS: Mapping[str, Callable[[Seen], np.ndarray]] = MappingProxyType(
+    {
+        "disagreement": _disagreement,
+        "largest-score": _largest_score,
+        "entropy": _entropy,
+        "own-value": lambda seen: value_disagreement(seen.decisions.logits.numpy(), seen.own_logits.numpy()),
+        "energy": lambda seen: energy(seen.decisions.logits.numpy()),
+        "own-energy": lambda seen: energy(seen.own_logits.numpy()),
+        "neighbours": _neighbours,
+    }
+)
+
+
+def see(database: CandidateDatabase, X: Any) -> Seen:
+    """Return inputs as the model of a database sees them."""
+    return Seen(database, encode(database.model, database.inputs.tensor(database.inputs.source(X))))
+
+
+def ood_score(database: CandidateDatabase, X: Any, method: str) -> np.ndarray:
+    """Return how strange each row of X is `(n,)` by one of METHODS."""
+    return METHODS[choose(method, METHODS, "method")](see(database, X))
+
+
+def finite(scores: Any, name: str) -> np.ndarray:
+    """Return scores `(n,)` as float64, or say what is wrong with them."""
+    found = np.asarray(scores, dtype=float)
+    if found.ndim != 1 or len(found) == 0:
+        raise UserError(f"{name} must be one number for each of at least one input, but have shape {found.shape}.")
+    if not np.isfinite(found).all():
+        strange = np.flatnonzero(~np.isfinite(found))
+        raise UserError(
+            f"{name} must be finite, but {len(strange)} are NaN or infinite, the first at {strange[0]}; drop these."
+        )
+    return found
+
+
+def _log_softmax(logits: np.ndarray) -> np.ndarray:
+    return logits - np.logaddexp.reduce(logits, axis=1, keepdims=True)
