@@ -79,10 +79,42 @@ def leave_one_out_issues(database: CandidateDatabase) -> LabelIssues:
 def cross_fit_issues(estimator: Any, X: Any, y: Any, *, cv: int = 5) -> LabelIssues:
     """Return the rows of X whose label is disputed by `cv` clones of the estimator, each trained without some rows.
 
-    What speaks for a class is the mean of three: the decisions on prototypes and on own value of the one that never saw
-    the row, and the decision on prototypes, the row left out, of all others. On digits with 10 % and 20 % wrong labels
-    the average precision is 0.99, against 0.94 of the first alone and 0.93 of `leave_one_out_issues`.
+    On digits with 10 % and 20 % wrong labels the average precision is 0.99, against 0.94 of the probabilities of
+    held-out rows alone and 0.93 of `leave_one_out_issues`.
     """
+    said = cross_fit_opinions(estimator, X, y, cv=cv)
+    found = find_label_issues(
+        said.support, said.labels, indices=np.arange(len(said.labels)), classes=said.classes.values
+    )
+    by_judge = (judge.prototypes([i for i in found if i.index in judge.rows]) for judge in said.judges)
+    ranked = sorted((issue for part in by_judge for issue in part), key=lambda issue: (-issue.score, issue.index))
+    return replace(found, issues=tuple(ranked), kind=said.judges[0].database.inputs.kind)
+
+
+@dataclass(frozen=True)
+class Opinions:
+    """What cross-fitted judges say of labelled rows, each `(n, C)` sums to one over the classes.
+
+    `by_prototypes` and `by_value` are the decisions at alpha 1 and 0 of the judge that never saw the row: its class
+    probabilities, cross-validated. `left_out` is the mean decision at alpha 1 of the others, the row left out.
+    """
+
+    labels: np.ndarray
+    classes: Classes
+    by_prototypes: np.ndarray
+    by_value: np.ndarray
+    left_out: np.ndarray
+    judges: tuple[Judge, ...]
+
+    @property
+    def support(self) -> np.ndarray:
+        """What speaks for each class: the mean of the three."""
+        total = self.by_prototypes + self.by_value + self.left_out
+        return total / total.sum(1, keepdims=True)
+
+
+def cross_fit_opinions(estimator: Any, X: Any, y: Any, *, cv: int = 5) -> Opinions:
+    """Train `cv` clones of the estimator, each without some rows, and let them judge all rows."""
     if y is None:
         raise UserError("labels of X are needed to judge them, but y is None; pass one label for each row of X.")
     if count_rows(X) != count_rows(y):
@@ -90,22 +122,19 @@ def cross_fit_issues(estimator: Any, X: Any, y: Any, *, cv: int = 5) -> LabelIss
     classes = Classes.fit(y)
     labels = classes.encode(y).numpy()
     folds = stratified_folds(labels, cv, check_random_state(estimator.random_state))
-    unseen, left_out = np.zeros((2, len(labels), len(classes)))
+    by_prototypes, by_value, left_out = np.zeros((3, len(labels), len(classes)))
     judges = []
     for fold in range(cv):
         train, held_out = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
         database: CandidateDatabase = clone(estimator).fit(take_rows(X, train), take_rows(y, train)).database_
         source = database.inputs.source(take_rows(X, held_out))
         encoded = encode(database.model, database.inputs.tensor(source))
-        unseen[held_out] = _by_prototypes(database, encoded.queries) + _by_value(database, encoded.values)
+        by_prototypes[held_out] = _by_prototypes(database, encoded.queries)
+        by_value[held_out] = _by_value(database, encoded.values)
         places = torch.arange(len(database))
         left_out[train[database.indices]] += _by_prototypes(database, database.rows.queries, places) / (cv - 1)
         judges.append(Judge(database, encoded.queries, source, held_out, train))
-    support = (unseen + left_out) / (unseen + left_out).sum(1, keepdims=True)
-    found = find_label_issues(support, labels, indices=np.arange(len(labels)), classes=classes.values)
-    explained = [judges[fold].prototypes([i for i in found if folds[i.index] == fold]) for fold in range(cv)]
-    ranked = sorted((issue for part in explained for issue in part), key=lambda issue: (-issue.score, issue.index))
-    return replace(found, issues=tuple(ranked), kind=judges[0].database.inputs.kind)
+    return Opinions(labels, classes, by_prototypes, by_value, left_out, tuple(judges))
 
 
 def stratified_folds(labels: np.ndarray, cv: int, random_state: np.random.RandomState) -> np.ndarray:

@@ -1,0 +1,231 @@
+"""Trust on real data beside its peers: selective answers, prediction sets, wrong labels, strange inputs.
+
+    PROTOATTEND_DATA=../shared/data python benchmarks/trust.py --work FOLDER [--quick] [--seed 0]
+
+Fashion-MNIST and CIFAR-10 classifiers are trained once and kept in FOLDER, like what each further part computes, so
+that a run that was stopped goes on where it was. Peers are MSP, energy and kNN of the plain encoder and of our own, and
+cleanlab with the cross-validated probabilities of the same models. `--quick` takes digits for everything and writes nothing but FOLDER.
+Writes benchmarks/results/trust.json. Ratios are ours / peer.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import record
+import torch
+import trust_data
+from cleanlab.rank import get_label_quality_scores
+from sklearn.metrics import average_precision_score
+
+from protoattend import ProtoAttendClassifier
+from protoattend.baselines.plain import PlainClassifier
+from protoattend.trust.detector import encoder_features
+from protoattend.trust.judges import cross_fit_opinions
+from protoattend.trust.labels import inject_label_noise, label_doubts
+from protoattend.trust.ood import METHODS, energy, neighbour_distance
+from protoattend.trust.ood_plots import OodCurve
+
+NEIGHBOURS = (1, 10, 50)
+COVERAGES = (0.9, 0.95)
+Arrays = dict[str, np.ndarray]
+
+
+def kept(path: Path, make: Callable[[], Arrays]) -> Arrays:
+    """Return the arrays kept at `path`, made and written whole where they are not there yet."""
+    if not path.exists():
+        part = path.with_suffix(".part.npz")
+        np.savez(part, **make())
+        part.rename(path)
+    with np.load(path) as arrays:
+        return dict(arrays)
+
+
+def classifier(work: Path, data: trust_data.Images, seed: int) -> ProtoAttendClassifier:
+    """Return our classifier from `work`, trained first where it is not there yet."""
+    folder = work / "protoattend"
+    if not folder.exists():
+        ProtoAttendClassifier(**data.params, **data.attention, random_state=seed).fit(data.X, data.y).save(folder)
+    return ProtoAttendClassifier.load(folder)
+
+
+def sets(data: trust_data.Images) -> dict[str, np.ndarray]:
+    return {"test": data.X_test, **data.strange}
+
+
+def peers(model: Any, inputs: Any, data: trust_data.Images) -> Arrays:
+    """Return, for each set, probabilities, votes of the nearest neighbours, and the peers' scores by name."""
+
+    def features(X: np.ndarray) -> torch.Tensor:
+        return encoder_features(model, inputs.tensor(inputs.source(X)))
+
+    def unit(rows: torch.Tensor) -> torch.Tensor:
+        return rows / rows.norm(dim=1, keepdim=True)
+
+    reference, labels = unit(features(data.X)), torch.from_numpy(np.unique(data.y, return_inverse=True)[1])
+    found: Arrays = {}
+    for name, X in sets(data).items():
+        rows = features(X)
+        with torch.no_grad():
+            logits = model.decision(model.value(rows.float())).double()
+        found[f"{name}|probabilities"] = logits.softmax(1).numpy()
+        found[f"{name}|msp"] = -logits.softmax(1).max(1).values.numpy()
+        found[f"{name}|energy"] = energy(logits.numpy())
+        for k in NEIGHBOURS:
+            found[f"{name}|knn{k}"] = neighbour_distance(unit(rows), reference, k)
+        nearest = [torch.cdist(part, reference).topk(10, largest=False).indices for part in unit(rows).split(256)]
+        votes = torch.nn.functional.one_hot(labels[torch.cat(nearest)], logits.shape[1]).double().mean(1)
+        found[f"{name}|votes"] = votes.numpy()
+    return found
+
+
+def plain_peers(data: trust_data.Images, seed: int) -> Arrays:
+    plain = PlainClassifier(**data.params, random_state=seed).fit(data.X, data.y)
+    return peers(plain.model_, plain.inputs_, data)
+
+
+def our_scores(ours: ProtoAttendClassifier, data: trust_data.Images) -> Arrays:
+    """Return our scores of every set by name; the combination is learned from held-out usual images."""
+    detector = ours.ood_detector(data.X_held)
+    found = {f"{name}|combined": detector.score(X) for name, X in sets(data).items()}
+    for method in METHODS:
+        found |= {f"{name}|{method}": ours.ood_score(X, method) for name, X in sets(data).items()}
+    return found
+
+
+def aurc(confidence: np.ndarray, correct: np.ndarray) -> float:
+    """Return the mean risk over all coverages; equally sure answers come in random order, in expectation."""
+    _, group = np.unique(-confidence, return_inverse=True)
+    rate = np.bincount(group, ~correct) / np.bincount(group)
+    expected = rate[np.sort(group)]
+    return float((np.cumsum(expected) / np.arange(1, len(expected) + 1)).mean())
+
+
+def selective(ours: ProtoAttendClassifier, plain: Arrays, data: trust_data.Images) -> dict[str, float]:
+    """Return AURC of our confidence, of the plain encoder's MSP and of the share of agreeing neighbours."""
+    classes = np.unique(data.y)
+    probabilities, votes = plain["test|probabilities"], plain["test|votes"]
+    correct = ours.predict(data.X_test) == data.y_test
+    return {
+        "accuracy": float(correct.mean()),
+        "plain_accuracy": float((classes[probabilities.argmax(1)] == data.y_test).mean()),
+        "aurc": aurc(ours.confidence(data.X_test), correct),
+        "aurc_probability": aurc(ours.predict_proba(data.X_test).max(1), correct),
+        "aurc_msp": aurc(probabilities.max(1), classes[probabilities.argmax(1)] == data.y_test),
+        "aurc_knn": aurc(votes.max(1), classes[votes.argmax(1)] == data.y_test),
+    }
+
+
+def conformal(ours: ProtoAttendClassifier, data: trust_data.Images) -> dict[str, float]:
+    """Return the coverage that prediction sets have on the test images, by the one asked for."""
+    ours.calibrate(data.X_held, data.y_held)
+    found = {}
+    for coverage in COVERAGES:
+        inside = ours.prediction_set(data.X_test, coverage=coverage)
+        found[str(coverage)] = float(np.mean([label in some for label, some in zip(data.y_test, inside, strict=True)]))
+    return found
+
+
+def strange_inputs(scores: Mapping[str, Arrays], data: trust_data.Images) -> dict[str, dict[str, float]]:
+    """Return the AUROC of every score on every strange set."""
+    table: dict[str, dict[str, float]] = {}
+    for whose, arrays in scores.items():
+        methods = {key.split("|")[1] for key in arrays} - {"probabilities", "votes"}
+        for method in sorted(methods):
+            table[f"{whose} {method}"] = {
+                name: OodCurve.from_scores(arrays[f"test|{method}"], arrays[f"{name}|{method}"]).auroc
+                for name in data.strange
+            }
+    return table
+
+
+def noisy_labels(name: str, rate: float, *, cv: int, seed: int) -> Arrays:
+    """Return which labels were flipped, our doubts, and the cross-validated probabilities of the same models."""
+    X, y, params = trust_data.LABELS[name]()
+    noisy = inject_label_noise(y, rate, random_state=seed)
+    said = cross_fit_opinions(ProtoAttendClassifier(**params, random_state=seed), X, noisy.labels, cv=cv)
+    doubts, _ = label_doubts(said.support, said.labels)
+    return {
+        "flipped": noisy.flipped, "doubts": doubts, "probabilities": said.by_prototypes, "labels": said.labels,
+    }  # fmt: skip
+
+
+def label_precision(found: Arrays) -> dict[str, float]:
+    """Return average precisions at finding flipped labels; cleanlab's is its better one of two scores."""
+    scores = [
+        get_label_quality_scores(found["labels"], found["probabilities"], method=method)
+        for method in ("self_confidence", "normalized_margin")
+    ]
+    return {
+        "ours": float(average_precision_score(found["flipped"], found["doubts"])),
+        "cleanlab": max(float(average_precision_score(found["flipped"], -score)) for score in scores),
+    }
+
+
+def images(name: str, data: trust_data.Images, work: Path, seed: int) -> dict[str, Any]:
+    """Measure everything on one set of images."""
+    work.mkdir(parents=True, exist_ok=True)
+    ours = classifier(work, data, seed)
+    plain = kept(work / "plain.npz", lambda: plain_peers(data, seed))
+    own = kept(work / "own-peers.npz", lambda: peers(ours.model_, ours.inputs_, data))
+    scores = {"ours": kept(work / "ours.npz", lambda: our_scores(ours, data)), "plain": plain, "same encoder": own}
+    table = strange_inputs(scores, data)
+    means = {score: float(np.mean(list(by_set.values()))) for score, by_set in table.items()}
+    peer = max((score for score in means if not score.startswith("ours")), key=means.__getitem__)
+    margin = means["ours combined"] - means[peer]
+    print(f"{name}: combined {means['ours combined']:.4f}, best peer {peer} {means[peer]:.4f}", flush=True)
+    return {
+        "selective": selective(ours, plain, data),
+        "conformal": conformal(ours, data),
+        "ood_auroc": table,
+        "ood_best_peer": peer,
+        "ood_margin": margin,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--work", type=Path, help="folder for what is trained and computed; needed unless --quick")
+    parser.add_argument("--quick", action="store_true", help="digits alone; nothing is written but the work folder")
+    parser.add_argument("--seed", type=int, default=0)
+    arguments = parser.parse_args()
+    if arguments.work is None and not arguments.quick:
+        parser.error("--work FOLDER is needed: training takes long, and is kept there")
+    work = arguments.work or Path(tempfile.mkdtemp(prefix="trust-"))
+    makers = {"digits": trust_data.digits} if arguments.quick else trust_data.IMAGES
+    by_images = {name: images(name, make(), work / name, arguments.seed) for name, make in makers.items()}
+    cases = [
+        (name, rate) for name in (["digits"] if arguments.quick else trust_data.LABELS) for rate in (0.05, 0.1, 0.2)
+    ]
+    by_labels = {}
+    for name, rate in cases[1:2] if arguments.quick else cases:
+        path = work / f"labels-{name}-{rate}.npz"
+        cv = 3 if arguments.quick else 5
+        found = kept(path, lambda name=name, rate=rate, cv=cv: noisy_labels(name, rate, cv=cv, seed=arguments.seed))
+        by_labels[f"{name} {rate}"] = label_precision(found)
+        print(f"labels {name} {rate}: {by_labels[f'{name} {rate}']}", flush=True)
+    first = next(iter(by_images.values()))
+    risk = first["selective"]
+    figures = {
+        "aurc_vs_msp": risk["aurc"] / risk["aurc_msp"],
+        "aurc_vs_knn": risk["aurc"] / risk["aurc_knn"],
+        "conformal_error": max(abs(got - float(asked)) for asked, got in first["conformal"].items()),
+        "labels_ap_vs_cleanlab": min(case["ours"] / case["cleanlab"] for case in by_labels.values()),
+        "ood_auroc_minus_best_peer": min(found["ood_margin"] for found in by_images.values()),
+    }
+    everything = {**figures, "images": by_images, "labels": by_labels, "seed": arguments.seed}
+    if arguments.quick:
+        (work / "trust-quick.json").write_text(json.dumps(everything, indent=2) + "\n")
+    else:
+        record.write("trust", everything)
+    print("trust " + " ".join(f"{name}={value:.4f}" for name, value in figures.items()))
+
+
+if __name__ == "__main__":
+    main()
