@@ -39,12 +39,16 @@ class Searchable:
 
 @dataclass(frozen=True)
 class Decisions:
-    """For each query: logits at alpha 1 and class mass `(B, C)`, and the largest attention score `(B,)`."""
+    """For each query: logits at alpha 1 and class mass `(B, C)`, and the largest attention score `(B,)`.
+
+    Where not all candidates were looked at, it is not `exact`, and `missed` `(B,)` bounds the weight of the others.
+    """
 
     logits: Tensor
     class_mass: Tensor
     largest_score: Tensor
     exact: bool = True
+    missed: Tensor | None = None
 
 
 @dataclass(frozen=True)

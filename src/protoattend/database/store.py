@@ -15,7 +15,8 @@ from protoattend.core.model import Encoded, ProtoAttend
 from protoattend.data.inputs import Inputs, count_rows, require_rows, take_rows
 from protoattend.data.labels import Classes
 from protoattend.data.weights import check_weights
-from protoattend.database.condense import accuracy_on_rows, attention_received, most_attended
+from protoattend.database import search as exact
+from protoattend.database.condense import attention_received, most_attended, positions_within
 from protoattend.database.edits import (
     Added,
     Edit,
@@ -36,8 +37,9 @@ from protoattend.database.folder import (
     verify_folder,
     write_folder,
 )
+from protoattend.database.neighbours import Approximation, Neighbours, Search
 from protoattend.database.rows import Block, Blocks, Rows, heeding_labels
-from protoattend.database.search import Decisions, Prototypes, Searchable, decide, prototypes
+from protoattend.database.search import Decisions, Prototypes, Searchable
 from protoattend.errors import StaleDatabase, UserError
 
 __all__ = ["CandidateDatabase", "Indices", "encode"]
@@ -121,11 +123,11 @@ class CandidateDatabase:
                 f"{meta['fingerprint'][:12]} and this one is {own[:12]}; rebuild it with "
                 "CandidateDatabase.build(model, X, y, inputs=..., classes=...)."
             )
-        rows, log = read_folder(path, meta, decision_weight(model)), list(read_log(path))
+        rows, next_id, log = read_folder(path, meta, decision_weight(model)), meta["next_id"], list(read_log(path))
         for edit in log:
             rows = edit.apply(rows, decision_weight(model))
-        added = [int(edit.rows.ids[-1]) + 1 for edit in log if isinstance(edit, Added)]
-        database = cls(model, inputs, classes, rows, next_id=max([meta["next_id"], *added]), model_fingerprint=own)
+            next_id = int(rows.ids[-1]) + 1 if isinstance(edit, Added) else next_id
+        database = cls(model, inputs, classes, rows, next_id=next_id, model_fingerprint=own)
         database._home = Home.of(path, len(log))
         return database
 
@@ -257,37 +259,35 @@ class CandidateDatabase:
         Halves n until the accuracy on the rows, each without itself, has fallen by more than `loss` (0.01 is one
         percent point). Accuracy on unseen samples is close to that, not bound by it: check it.
         """
-        if not 0 <= loss < 1:
-            raise UserError(f"loss must be at least 0 and below 1, but got {loss}; 0.01 is one percent point.")
-        received, labels = attention_received(self), self._rows.labels.numpy()
-        least = accuracy_on_rows(self, self) - loss
-        kept = self._with(self._rows)
-        while len(kept) // 2 >= len(np.unique(labels)):
-            smaller = self._with(self._rows.at(most_attended(received, labels, len(kept) // 2)))
-            if accuracy_on_rows(smaller, self) < least:
-                break
-            kept = smaller
-        return kept
+        return self._with(self._rows.at(positions_within(self, loss)))
 
     def relocate(self, old: str | os.PathLike[str], new: str | os.PathLike[str]) -> int:
         """Take candidates kept as files under the folder `old` from `new` instead; return how many there are."""
-        edit = Relocated(str(Path(old).absolute()), str(Path(new).absolute()))
-        moved = [edit.target(self._rows.source[i]) for i in edit.moved(self._rows)]
-        if not moved:
-            raise UserError(f"candidates must lie under {edit.old}, but none does; check the path of the old folder.")
-        for path in moved:
-            if not Path(path).is_file():
-                raise UserError(f"every moved file must lie under {edit.new}, but {path} does not exist; move it too.")
+        edit = Relocated.checked(self._rows, old, new)
+        count = len(edit.moved(self._rows))
         self._edit(edit)
-        return len(moved)
+        return count
+
+    def approximate(self, neighbours: Neighbours, k: int = 256) -> CandidateDatabase:
+        """Return a database that attends to the `k` candidates an engine finds, exactly among those; edits end that.
+
+        Its decisions have exact=False and say how much they may have missed (database/neighbours.py).
+        """
+        if k < 1:
+            raise UserError(f"k must be at least 1, but got {k}; it is how many candidates the engine is asked for.")
+        approximate = self._with(self._rows)
+        approximate._approximation = Approximation(neighbours, k, self._rows.ids)
+        return approximate
 
     def decide(self, queries: Tensor, *, own: Tensor | None = None) -> Decisions:
         """Return logits, class mass and largest score of queries `(B, d_att)`, by exact attention over all rows."""
-        return decide(queries, self._searchable, normalize=self.model.normalize, own=own)
+        search: Search = self._approximation or exact
+        return search.decide(queries, self._searchable, normalize=self.model.normalize, own=own)
 
     def prototypes(self, queries: Tensor, *, own: Tensor | None = None) -> list[Prototypes]:
         """Return each query's candidates of non-zero weight, by position in `rows`."""
-        return prototypes(queries, self._searchable, normalize=self.model.normalize, own=own)
+        search: Search = self._approximation or exact
+        return search.prototypes(queries, self._searchable, normalize=self.model.normalize, own=own)
 
     @property
     def rows(self) -> Rows:
@@ -342,6 +342,7 @@ class CandidateDatabase:
     def _become(self, rows: Rows) -> None:
         weights = None if rows.count_once else rows.weights  # unweighted search is the faster one
         self._searchable = Searchable(rows.keys, rows.class_scores, rows.labels, weights)
+        self._approximation: Approximation | None = None
         self._rows = rows
 
     def _require_current_model(self) -> None:
