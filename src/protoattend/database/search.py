@@ -28,7 +28,8 @@ HELD = 1 << 22  # scores held at once when many candidates share the weight
 class Searchable:
     """What attention needs of each candidate: keys `(D, d_att)`, class scores `(D, C)` and labels `(D,)`.
 
-    `weights` `(D,)`, above 0, is how many times each candidate counts; None is once each.
+    `weights` `(D,)`, above 0, is how many times each candidate counts; None is once each. Keys of a smaller dtype than
+    that of the queries are widened chunk by chunk.
     """
 
     keys: Tensor
@@ -90,7 +91,7 @@ def prototypes(
         return found
     size = max(1, HELD // len(candidates.keys))
     for some, theirs in _query_blocks(queries, own, size):
-        scores = _without_own(attention_scores(some, candidates.keys), theirs, 0)
+        scores = _without_own(attention_scores(some, candidates.keys.to(some.dtype)), theirs, 0)
         weights = softmax(scores, weights=candidates.weights)
         ordered = weights.sort(dim=1, descending=True)
         found += [Prototypes(p[w > 0], w[w > 0]) for w, p in zip(ordered.values, ordered.indices, strict=True)]
@@ -136,7 +137,7 @@ def _decide_softmax(queries: Tensor, candidates: Searchable, own: Tensor | None,
     sums = queries.new_zeros(len(queries), 2 * n_classes)
     for start in range(0, len(candidates.keys), chunk):
         here = slice(start, start + chunk)
-        scores = _without_own(attention_scores(queries, candidates.keys[here]), own, start)
+        scores = _without_own(attention_scores(queries, candidates.keys[here].to(queries.dtype)), own, start)
         highest = torch.maximum(largest, scores.amax(1, keepdim=True))
         # Until a first finite score is seen, highest is -inf and -inf - -inf would be NaN.
         reference = highest.nan_to_num(neginf=0.0)
@@ -204,7 +205,7 @@ def _contenders(
     kept: list[tuple[Tensor, Tensor, Tensor]] = []
     held = 0
     for start in range(0, len(keys), chunk):
-        scores = _without_own(scaled @ keys[start : start + chunk].T, own, start)
+        scores = _without_own(scaled @ keys[start : start + chunk].to(scaled.dtype).T, own, start)
         highest = scores.amax(1)
         if counts is not None:
             better = (highest > largest).nonzero().squeeze(1)
