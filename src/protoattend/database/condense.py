@@ -39,6 +39,20 @@ def most_attended(received: np.ndarray, labels: np.ndarray, n: int) -> np.ndarra
     return np.sort(np.concatenate(kept))
 
 
+def positions_within(database: CandidateDatabase, loss: float) -> np.ndarray:
+    """Return the positions kept when their number is halved as long as no more than `loss` of the accuracy goes."""
+    if not 0 <= loss < 1:
+        raise UserError(f"loss must be at least 0 and below 1, but got {loss}; 0.01 is one percent point.")
+    received, labels = attention_received(database), database.rows.labels.numpy()
+    kept, least = np.arange(len(labels)), accuracy_on_rows(database, database) - loss
+    while len(kept) // 2 >= len(np.unique(labels)):
+        fewer = most_attended(received, labels, len(kept) // 2)
+        if accuracy_on_rows(database.without(np.delete(database.rows.ids, fewer)), database) < least:
+            break
+        kept = fewer
+    return kept
+
+
 def attention_received(database: CandidateDatabase) -> np.ndarray:
     """Return sum_i w_i p_ij `(D,)`: the weight each candidate has in the decisions on all rows, each without itself.
 

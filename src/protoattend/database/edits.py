@@ -60,6 +60,18 @@ class Relocated:
     old: str
     new: str
 
+    @classmethod
+    def checked(cls, rows: Rows, old: str | os.PathLike[str], new: str | os.PathLike[str]) -> Relocated:
+        """Raise unless files of some rows lay under `old` and are there under `new`."""
+        edit = cls(os.path.abspath(old), os.path.abspath(new))
+        targets = [edit.target(rows.source[i]) for i in edit.moved(rows)]
+        if not targets:
+            raise UserError(f"candidates must lie under {edit.old}, but none does; check the path of the old folder.")
+        for path in targets:
+            if not os.path.isfile(path):
+                raise UserError(f"every moved file must lie under {edit.new}, but {path} does not exist; move it too.")
+        return edit
+
     def apply(self, rows: Rows, decision: Tensor) -> Rows:
         source = rows.source.copy()
         for i in self.moved(rows):

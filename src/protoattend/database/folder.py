@@ -1,6 +1,7 @@
 """The database as a folder: meta.json, one memory-mapped file a column, and the log of edits beside them.
 
-    meta.json            version, count, next_id, the model's fingerprint; of each file dtype, shape, bytes and sha256
+    meta.json            version, count, next_id, the model's fingerprint, how keys are rounded; of each file dtype,
+                         shape, bytes and sha256
     ids.npy ...          the columns (database/files.py); no weights.npy where every row counts once
     edits/00000001/ ...  edits since, in order (database/edits.py)
 
@@ -31,12 +32,12 @@ READ_RARELY = ("queries", "values", "source")
 SHARD = re.compile(r"shard-(\d{5})-of-(\d{5})")
 
 
-def write_folder(folder: Path, rows: Rows, *, fingerprint: str, next_id: int) -> None:
-    """Write rows as a folder, wholly or not at all."""
+def write_folder(folder: Path, rows: Rows, meta: dict[str, Any]) -> None:
+    """Write rows as a folder, wholly or not at all; `meta` has fingerprint, next_id and rounding."""
     with atomic_folder(folder) as fresh:
         files = write_columns(fresh, len(rows), columns_of(rows))
-        own = {"what": WHAT, "version": VERSION, "count": len(rows), "fingerprint": fingerprint, "next_id": next_id}
-        write_json(fresh / "meta.json", own | {"files": files})
+        own = {"what": WHAT, "version": VERSION, "count": len(rows)}
+        write_json(fresh / "meta.json", own | meta | {"files": files})
 
 
 def read_folder_meta(folder: Path) -> dict[str, Any]:
@@ -109,6 +110,8 @@ def merge_shards(shards: Path, folder: Path) -> None:
         if meta["version"] != VERSION or (path / "edits").exists():
             raise BadFile(f"{path} must be a shard as written, of version {VERSION} and without edits; write it anew.")
         verify_columns(path, meta["files"])
+    if any(meta["rounding"] is not None for meta in metas.values()):
+        raise BadFile(f"shards in {shards} must have unrounded keys, but some are rounded; round the merged database.")
     if len({meta["fingerprint"] for meta in metas.values()}) > 1:
         raise BadFile(
             f"all shards in {shards} must be made by one model, but their fingerprints differ; write them anew."
@@ -123,7 +126,7 @@ def merge_shards(shards: Path, folder: Path) -> None:
         files = write_columns(fresh, sum(counts), _merged(parts, starts[:-1]))
         first = next(iter(metas.values()))
         own_meta = {"what": WHAT, "version": VERSION, "count": sum(counts), "fingerprint": first["fingerprint"]}
-        write_json(fresh / "meta.json", own_meta | {"next_id": int(starts[-1]), "files": files})
+        write_json(fresh / "meta.json", own_meta | {"next_id": int(starts[-1]), "rounding": None, "files": files})
 
 
 def _merged(parts: list[Rows], starts: np.ndarray) -> dict[str, Iterator[np.ndarray]]:

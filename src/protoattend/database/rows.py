@@ -6,6 +6,7 @@ stay in the blocks they came in, which may lie on disk, and an edit copies none 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -15,7 +16,9 @@ import torch
 from torch import Tensor
 
 from protoattend.database.texts import Texts
+from protoattend.errors import UserError
 
+Indices = Sequence[int] | np.ndarray | int
 RUNS = 1000  # with more rows removed than this, rows are copied one by one
 
 
@@ -110,6 +113,22 @@ class Rows:
     def sample(self, position: int) -> Any:
         """Return one sample in its canonical form, without reading others."""
         return self.blocks.take("source", np.array([position]))[0]
+
+    def positions(self, indices: Indices) -> np.ndarray:
+        """Return where the rows of these indices are; one that does not exist is an error."""
+        wanted = np.atleast_1d(np.asarray(indices))
+        if len(wanted) == 0:
+            wanted = wanted.astype(int)
+        if wanted.dtype.kind not in "iu":
+            raise UserError(f"indices must be integers, but got {wanted.dtype}: {wanted[:5].tolist()}.")
+        positions = np.searchsorted(self.ids, wanted)
+        found = self.ids[np.minimum(positions, len(self) - 1)] == wanted
+        if not found.all():
+            raise UserError(
+                f"every index must be in the database, but {wanted[~found][:5].tolist()} are not (removed, or never "
+                f"there); it has {len(self)} rows with indices {self.ids[0]} to {self.ids[-1]}."
+            )
+        return positions
 
     def at(self, keep: np.ndarray) -> Rows:
         chosen = torch.from_numpy(keep)

@@ -29,7 +29,8 @@ HELD = 1 << 22  # scores held at once when many candidates share the weight
 class Searchable:
     """What attention needs of each candidate: keys `(D, d_att)`, class scores `(D, C)` and labels `(D,)`.
 
-    `weights` `(D,)`, above 0, is how many times each candidate counts; None is once each.
+    `weights` `(D,)`, above 0, is how many times each candidate counts; None is once each. Keys of a smaller dtype than
+    that of the queries are widened chunk by chunk.
     """
 
     keys: Tensor
@@ -40,12 +41,16 @@ class Searchable:
 
 @dataclass(frozen=True)
 class Decisions:
-    """For each query: logits at alpha 1 and class mass `(B, C)`, and the largest attention score `(B,)`."""
+    """For each query: logits at alpha 1 and class mass `(B, C)`, and the largest attention score `(B,)`.
+
+    Where not all candidates were looked at, it is not `exact`, and `missed` `(B,)` bounds the weight of the others.
+    """
 
     logits: Tensor
     class_mass: Tensor
     largest_score: Tensor
     exact: bool = True
+    missed: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -109,7 +114,7 @@ def prototypes(
         return found
     size = max(1, HELD // len(candidates.keys))
     for some, theirs in _query_blocks(queries, own, size):
-        scores = _without_own(attention_scores(some, candidates.keys), theirs, 0)
+        scores = _without_own(attention_scores(some, candidates.keys.to(some.dtype)), theirs, 0)
         weights = softmax(scores, weights=candidates.weights)
         ordered = weights.sort(dim=1, descending=True)
         found += [Prototypes(p[w > 0], w[w > 0]) for w, p in zip(ordered.values, ordered.indices, strict=True)]
@@ -181,7 +186,7 @@ def _decide_softmax(queries: Tensor, candidates: Searchable, own: Tensor | None,
     length = chunk or _chunk(len(queries))
     for start in range(0, len(candidates.keys), length):
         here = slice(start, start + length)
-        scores = _without_own(attention_scores(queries, candidates.keys[here]), own, start)
+        scores = _without_own(attention_scores(queries, candidates.keys[here].to(queries.dtype)), own, start)
         highest = torch.maximum(largest, scores.amax(1, keepdim=True))
         # Until a first finite score is seen, highest is -inf and -inf - -inf would be NaN.
         reference = highest.nan_to_num(neginf=0.0)
@@ -286,7 +291,7 @@ def _scored_chunks(queries: Tensor, keys: Tensor, own: Tensor | None, chunk: int
     length = min(chunk, len(keys))
     memory = queries.new_empty(len(queries), length)
     for start in range(0, len(keys), length):
-        part = keys[start : start + length]
+        part = keys[start : start + length].to(scaled.dtype)
         if len(part) == length and length % BLOCK == 0:
             scores = torch.mm(scaled, part.T, out=memory)
         else:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,36 +13,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from protoattend.core.attention import attention_scores
 from protoattend.core.model import Encoded, ProtoAttend
 from protoattend.data.inputs import Inputs, count_rows, require_rows, take_rows
 from protoattend.data.labels import Classes
 from protoattend.data.weights import check_weights
-from protoattend.database.condense import accuracy_on_rows, attention_received, most_attended
-from protoattend.database.edits import (
-    Added,
-    Edit,
-    Home,
-    Relabelled,
-    Relocated,
-    Removed,
-    append,
-    read_log,
-    require_unchanged,
-)
+from protoattend.database import condense, edits
+from protoattend.database import folder as on_disk
+from protoattend.database import search as exact
 from protoattend.database.encode import decision_weight, encode, fingerprint
-from protoattend.database.folder import (
-    merge_shards,
-    read_folder,
-    read_folder_meta,
-    shard_name,
-    verify_folder,
-    write_folder,
-)
-from protoattend.database.rows import Block, Blocks, Rows, heeding_labels
-from protoattend.database.search import Decisions, Prototypes, Searchable, decide, prototypes
+from protoattend.database.neighbours import Approximation, Neighbours, Search
+from protoattend.database.rounding import Rounding
+from protoattend.database.rows import Block, Blocks, Indices, Rows, heeding_labels
+from protoattend.database.search import Decisions, Prototypes, Searchable
 from protoattend.errors import StaleDatabase, UserError
-
-Indices = Sequence[int] | np.ndarray | int
 
 
 class CandidateDatabase:
@@ -59,14 +45,16 @@ class CandidateDatabase:
         *,
         next_id: int,
         model_fingerprint: str | None = None,
+        rounding: Rounding | None = None,
     ) -> None:
         self.model = model
         self.inputs = inputs
         self.classes = classes
         self.fingerprint = model_fingerprint or fingerprint(model)
+        self.rounding = rounding
         self._next_id = next_id
-        self._home: Home | None = None
-        self._unsaved: tuple[Edit, ...] = ()
+        self._home: edits.Home | None = None
+        self._unsaved: tuple[edits.Edit, ...] = ()
         self._become(rows)
 
     @classmethod
@@ -113,24 +101,26 @@ class CandidateDatabase:
         checksums are checked of the log and of files up to 1 MB, and of all by `verify`.
         """
         path = Path(folder)
-        meta, own = read_folder_meta(path), fingerprint(model)
-        if meta["fingerprint"] != own:
+        meta, own, decision = on_disk.read_folder_meta(path), fingerprint(model), decision_weight(model)
+        if (made_by := meta["fingerprint"]) != own:
             raise StaleDatabase(
-                f"a database must be used with the model that made it, but {folder} was made by model "
-                f"{meta['fingerprint'][:12]} and this one is {own[:12]}; rebuild it with "
-                "CandidateDatabase.build(model, X, y, inputs=..., classes=...)."
+                f"a database must be used with the model that made it, but {folder} was made by {made_by[:12]} "
+                f"and this one is {own[:12]}; rebuild it with CandidateDatabase.build(model, X, y, ...)."
             )
-        rows, log = read_folder(path, meta, decision_weight(model)), list(read_log(path))
+        rows, next_id, log = on_disk.read_folder(path, meta, decision), meta["next_id"], list(edits.read_log(path))
         for edit in log:
-            rows = edit.apply(rows, decision_weight(model))
-        added = [int(edit.rows.ids[-1]) + 1 for edit in log if isinstance(edit, Added)]
-        database = cls(model, inputs, classes, rows, next_id=max([meta["next_id"], *added]), model_fingerprint=own)
-        database._home = Home.of(path, len(log))
+            rows = edit.apply(rows, decision)
+            next_id = int(rows.ids[-1]) + 1 if isinstance(edit, edits.Added) else next_id
+        rounding = Rounding.from_state(meta.get("rounding"))
+        database = cls(model, inputs, classes, rows, next_id=next_id, model_fingerprint=own, rounding=rounding)
+        database._home = edits.Home.of(path, len(log))
         return database
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write the database into `folder`, wholly or not at all."""
-        write_folder(Path(folder), self._rows, fingerprint=self.fingerprint, next_id=self._next_id)
+        rounding = None if self.rounding is None else self.rounding.state()
+        meta = {"fingerprint": self.fingerprint, "next_id": self._next_id, "rounding": rounding}
+        on_disk.write_folder(Path(folder), self._rows, meta)
 
     def save_edits(self) -> int:
         """Append the edits since `open` to the log in the database's folder; return how many.
@@ -138,38 +128,39 @@ class CandidateDatabase:
         Each edit is written wholly or not at all. One process at a time may do this; where another has edited the
         folder since, that is an error.
         """
-        saved = 0
-        for edit in self._unsaved:
-            self._home = append(self._require_home(), edit)
+        home, unsaved = self._require_home(), self._unsaved
+        for edit in unsaved:
+            home = self._home = edits.append(home, edit)
             self._unsaved = self._unsaved[1:]
-            saved += 1
-        return saved
+        return len(unsaved)
 
     def compact(self) -> None:
         """Write the folder anew with all edits in its columns, so that it opens without a log; wholly or not at all."""
         home = self._require_home()
-        require_unchanged(home)
+        edits.require_unchanged(home)
         self.save(home.folder)
-        self._become(read_folder(home.folder, read_folder_meta(home.folder), decision_weight(self.model)))
-        self._home, self._unsaved = Home.of(home.folder, 0), ()
+        self._become(
+            on_disk.read_folder(home.folder, on_disk.read_folder_meta(home.folder), decision_weight(self.model))
+        )
+        self._home, self._unsaved = edits.Home.of(home.folder, 0), ()
 
     def verify(self) -> None:
         """Read every file of the database's folder and raise unless all match their checksums."""
         folder = self._require_home().folder
-        verify_folder(folder, decision_weight(self.model))
-        list(read_log(folder))  # which checks every file
+        on_disk.verify_folder(folder, decision_weight(self.model))
+        list(edits.read_log(folder))  # which checks every file
 
     def save_shard(self, folder: str | os.PathLike[str], number: int, of: int) -> None:
         """Write the database as shard `number` (from 0) `of` several in `folder`: many processes can, each its own.
 
         Shards follow one another as the rows of X do; `merge` makes one database of them.
         """
-        self.save(Path(folder) / shard_name(number, of))
+        self.save(Path(folder) / on_disk.shard_name(number, of))
 
     @staticmethod
     def merge(shards: str | os.PathLike[str], folder: str | os.PathLike[str]) -> None:
         """Make one database in `folder` of all shards in `shards`; indices go on from shard to shard."""
-        merge_shards(Path(shards), Path(folder))
+        on_disk.merge_shards(Path(shards), Path(folder))
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -194,7 +185,7 @@ class CandidateDatabase:
 
     def exhibit(self, index: int) -> Any:
         """Return the sample at `index` in the form a person is shown."""
-        return self.inputs.exhibit(self._rows.sample(self._positions([index])[0]))
+        return self.inputs.exhibit(self._rows.sample(self._rows.positions([index])[0]))
 
     def add(self, X: Any, y: Any) -> np.ndarray:
         """Add samples as candidates; return their indices."""
@@ -210,13 +201,13 @@ class CandidateDatabase:
         new = Rows(
             ids,
             labels,
-            encoded.keys,
+            encoded.keys if self.rounding is None else self.rounding.round(encoded.keys),
             heeding_labels(encoded.values @ decision_weight(self.model).T, labels),
             edited=torch.ones(len(ids), dtype=torch.bool),
             weights=torch.ones(len(ids)),
             blocks=Blocks((Block(encoded.queries, encoded.values, source),)),
         )
-        self._edit(Added(new))
+        self._edit(edits.Added(new))
         self._next_id += len(source)
         return ids
 
@@ -226,11 +217,11 @@ class CandidateDatabase:
 
     def relabel(self, indices: Indices, labels: Any) -> None:
         """Give candidates new labels: one for all of them, or one each."""
-        positions = self._positions(indices)
+        positions = self._rows.positions(indices)
         codes = self.classes.encode(np.atleast_1d(np.asarray(labels, dtype=object))).numpy()
         if len(codes) not in (1, len(positions)):
             raise UserError(f"labels must be one or {len(positions)}, as many as indices, but got {len(codes)}.")
-        self._edit(Relabelled(self._rows.ids[positions], np.broadcast_to(codes, len(positions)).copy()))
+        self._edit(edits.Relabelled(self._rows.ids[positions], np.broadcast_to(codes, len(positions)).copy()))
 
     def without(self, indices: Indices) -> CandidateDatabase:
         """Return a database that lacks these candidates; this one stays as it is."""
@@ -248,7 +239,9 @@ class CandidateDatabase:
 
         They are those that get most attention from the rows themselves (database/condense.py). This one stays as it is.
         """
-        return self._with(self._rows.at(most_attended(attention_received(self), self._rows.labels.numpy(), n)))
+        return self._with(
+            self._rows.at(condense.most_attended(condense.attention_received(self), self._rows.labels.numpy(), n))
+        )
 
     def condense_within(self, loss: float) -> CandidateDatabase:
         """Return the smallest tried database that decides the rows at most `loss` less accurately than this one.
@@ -256,37 +249,54 @@ class CandidateDatabase:
         Halves n until the accuracy on the rows, each without itself, has fallen by more than `loss` (0.01 is one
         percent point). Accuracy on unseen samples is close to that, not bound by it: check it.
         """
-        if not 0 <= loss < 1:
-            raise UserError(f"loss must be at least 0 and below 1, but got {loss}; 0.01 is one percent point.")
-        received, labels = attention_received(self), self._rows.labels.numpy()
-        least = accuracy_on_rows(self, self) - loss
-        kept = self._with(self._rows)
-        while len(kept) // 2 >= len(np.unique(labels)):
-            smaller = self._with(self._rows.at(most_attended(received, labels, len(kept) // 2)))
-            if accuracy_on_rows(smaller, self) < least:
-                break
-            kept = smaller
-        return kept
+        return self._with(self._rows.at(condense.positions_within(self, loss)))
 
     def relocate(self, old: str | os.PathLike[str], new: str | os.PathLike[str]) -> int:
         """Take candidates kept as files under the folder `old` from `new` instead; return how many there are."""
-        edit = Relocated(str(Path(old).absolute()), str(Path(new).absolute()))
-        moved = [edit.target(self._rows.source[i]) for i in edit.moved(self._rows)]
-        if not moved:
-            raise UserError(f"candidates must lie under {edit.old}, but none does; check the path of the old folder.")
-        for path in moved:
-            if not Path(path).is_file():
-                raise UserError(f"every moved file must lie under {edit.new}, but {path} does not exist; move it too.")
+        edit = edits.Relocated.checked(self._rows, old, new)
+        count = len(edit.moved(self._rows))
         self._edit(edit)
-        return len(moved)
+        return count
+
+    def round_keys(self, dtype: str) -> CandidateDatabase:
+        """Return a database with keys as "float16" or "int8", a half or a quarter of their memory.
+
+        Decisions have exact=False; `rounding.score_error(queries)` states how far any score can be off. An engine for
+        `approximate` must be built from the rounded database itself.
+        """
+        if self.rounding is not None:
+            raise UserError(f"keys must be rounded once, but they are {self.rounding.dtype}; round the original ones.")
+        rounding = Rounding.of(self._rows.keys, dtype)
+        rounded = self._with(replace(self._rows, keys=rounding.round(self._rows.keys)))
+        rounded.rounding = rounding
+        return rounded
+
+    def approximate(self, neighbours: Neighbours, k: int = 256) -> CandidateDatabase:
+        """Return a database that attends to the `k` candidates an engine finds, exactly among those; edits end that.
+
+        Its decisions have exact=False and say how much they may have missed (database/neighbours.py).
+        """
+        if k < 1:
+            raise UserError(f"k must be at least 1, but got {k}; it is how many candidates the engine is asked for.")
+        approximate = self._with(self._rows)
+        approximate._approximation = Approximation(neighbours, k, self._rows.ids)
+        return approximate
 
     def decide(self, queries: Tensor, *, own: Tensor | None = None) -> Decisions:
         """Return logits, class mass and largest score of queries `(B, d_att)`, by exact attention over all rows."""
-        return decide(queries, self._searchable, normalize=self.model.normalize, own=own)
+        search: Search = self._approximation or exact
+        decisions = search.decide(self._asked(queries), self._searchable, normalize=self.model.normalize, own=own)
+        return decisions if self.rounding is None else replace(decisions, exact=False)
 
     def prototypes(self, queries: Tensor, *, own: Tensor | None = None) -> list[Prototypes]:
         """Return each query's candidates of non-zero weight, by position in `rows`."""
-        return prototypes(queries, self._searchable, normalize=self.model.normalize, own=own)
+        search: Search = self._approximation or exact
+        return search.prototypes(self._asked(queries), self._searchable, normalize=self.model.normalize, own=own)
+
+    def scores(self, query: Tensor) -> Tensor:
+        """Return the attention scores `(D,)` of one query `(d_att,)` with all rows, in float64."""
+        keys = self._rows.keys.to(query.dtype)
+        return attention_scores(self._asked(query[None]), keys)[0].double()
 
     @property
     def rows(self) -> Rows:
@@ -296,28 +306,13 @@ class CandidateDatabase:
     @property
     def class_scores(self) -> Tensor:
         """What every row adds to the logits of a decision that rests on it alone `(D, C)`, heeding edits."""
-        return self._searchable.class_scores
+        return self._rows.class_scores
 
-    def _positions(self, indices: Indices) -> np.ndarray:
-        wanted = np.atleast_1d(np.asarray(indices))
-        if len(wanted) == 0:
-            wanted = wanted.astype(int)
-        if wanted.dtype.kind not in "iu":
-            raise UserError(f"indices must be integers, but got {wanted.dtype}: {wanted[:5].tolist()}.")
-        positions = np.searchsorted(self._rows.ids, wanted)
-        found = self._rows.ids[np.minimum(positions, len(self) - 1)] == wanted
-        if not found.all():
-            raise UserError(
-                f"every index must be in the database, but {wanted[~found][:5].tolist()} are not (removed, or never "
-                f"there); it has {len(self)} rows with indices {self._rows.ids[0]} to {self._rows.ids[-1]}."
-            )
-        return positions
-
-    def _removal(self, indices: Indices) -> Removed:
-        ids = np.unique(self._rows.ids[self._positions(indices)])
+    def _removal(self, indices: Indices) -> edits.Removed:
+        ids = np.unique(self._rows.ids[self._rows.positions(indices)])
         if len(ids) == len(self):
             raise UserError("a database must keep at least one candidate, but all were to be removed; keep some.")
-        return Removed(ids)
+        return edits.Removed(ids)
 
     def _require_same_form(self, source: np.ndarray) -> None:
         of_files = self._rows.of_texts
@@ -327,15 +322,19 @@ class CandidateDatabase:
             raise UserError(f"this database keeps its images as {kept}, but X is {given}; pass {fix}.")
 
     def _with(self, rows: Rows) -> CandidateDatabase:
-        return CandidateDatabase(
-            self.model, self.inputs, self.classes, rows, next_id=self._next_id, model_fingerprint=self.fingerprint
-        )
+        other = copy.copy(self)
+        other._home, other._unsaved = None, ()
+        other._become(rows)
+        return other
 
-    def _edit(self, edit: Edit) -> None:
+    def _asked(self, queries: Tensor) -> Tensor:
+        return queries if self.rounding is None else self.rounding.scaled(queries)
+
+    def _edit(self, edit: edits.Edit) -> None:
         self._become(edit.apply(self._rows, decision_weight(self.model)))
-        self._unsaved += (edit,)
+        self._unsaved += () if self._home is None else (edit,)
 
-    def _require_home(self) -> Home:
+    def _require_home(self) -> edits.Home:
         if self._home is None:
             raise UserError(
                 "only a database opened from a folder has a log of edits and checksums, but this one is in memory "
@@ -346,6 +345,7 @@ class CandidateDatabase:
     def _become(self, rows: Rows) -> None:
         weights = None if rows.count_once else rows.weights  # unweighted search is the faster one
         self._searchable = Searchable(rows.keys, rows.class_scores, rows.labels, weights)
+        self._approximation: Approximation | None = None
         self._rows = rows
 
     def _require_current_model(self) -> None:

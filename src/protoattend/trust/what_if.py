@@ -9,7 +9,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from protoattend.core.attention import attention_scores
 from protoattend.core.normalize import sparsemax
 from protoattend.database.rows import Rows
 from protoattend.database.store import CandidateDatabase, Indices
@@ -69,7 +68,7 @@ def smallest_flips(database: CandidateDatabase, queries: Tensor, *, at_most: int
     found: list[Flip | None] = []
     for query, before in zip(queries, outcomes(database, queries), strict=True):
         number = database.classes.number(before.prediction)
-        removal, smallest = search(query, database.rows, number, min(at_most, len(database) - 1))
+        removal, smallest = search(database.scores(query), database.rows, number, min(at_most, len(database) - 1))
         found.append(_confirmed(database, query, before, removal, smallest) if removal else None)
     return found
 
@@ -84,9 +83,8 @@ def _confirmed(
     return Flip(tuple(indices.tolist()), before, after, smallest)
 
 
-def _linear_removal(query: Tensor, rows: Rows, predicted: int, at_most: int) -> tuple[Removal, bool]:
+def _linear_removal(scores: Tensor, rows: Rows, predicted: int, at_most: int) -> tuple[Removal, bool]:
     """Softmax: a rival class wins when the sum of m_j (c_j predicted - c_j rival) over what stays falls below 0."""
-    scores = attention_scores(query[None], rows.keys)[0].double()
     masses = (scores - scores.max()).exp() * rows.weights
     best: Removal = ()
     for rival in range(rows.class_scores.shape[1]):
@@ -101,9 +99,9 @@ def _linear_removal(query: Tensor, rows: Rows, predicted: int, at_most: int) -> 
     return best, True
 
 
-def _sparse_removal(query: Tensor, rows: Rows, predicted: int, at_most: int) -> tuple[Removal, bool]:
+def _sparse_removal(scores: Tensor, rows: Rows, predicted: int, at_most: int) -> tuple[Removal, bool]:
     """Sparsemax: greedily, made irreducible, then against all smaller sets as far as TRIES go."""
-    nearby = _Nearby.of(query, rows, predicted, at_most)
+    nearby = _Nearby.of(scores, rows, predicted, at_most)
     greedy = _irreducible(nearby, _greedy(nearby, at_most))
     if not greedy:
         return (), False
@@ -156,9 +154,8 @@ class _Nearby:
     predicted: int
 
     @classmethod
-    def of(cls, query: Tensor, rows: Rows, predicted: int, at_most: int) -> _Nearby:
+    def of(cls, scores: Tensor, rows: Rows, predicted: int, at_most: int) -> _Nearby:
         """Each candidate left, counting w times, has tau >= z - 1 / w, and m removals leave one of the best m + 1."""
-        scores = attention_scores(query[None], rows.keys)[0].double()
         counts = rows.weights.double()
         lowest = (scores - 1 / counts).topk(at_most + 1).values[-1]
         near = (scores > lowest).nonzero().squeeze(1)
