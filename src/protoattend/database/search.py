@@ -17,57 +17,13 @@ from torch.nn import functional as F
 
 from protoattend.core.attention import attention_scores
 from protoattend.core.normalize import require_a_finite_maximum, softmax
+from protoattend.database.answers import Attention, Decisions, Prototypes, Searchable
+from protoattend.database.single import BLOCK, SupportOfOne, support_of_one
 from protoattend.errors import choose
 
 SCORES = 1 << 20  # held at once: they stay in the cache, and one query takes a million candidates in one go
-BLOCK = 64  # candidates of which only the largest score is looked at, unless that one contends
 QUERIES = 256
 HELD = 1 << 22  # scores held at once when many candidates share the weight
-
-
-@dataclass(frozen=True)
-class Searchable:
-    """What attention needs of each candidate: keys `(D, d_att)`, class scores `(D, C)` and labels `(D,)`.
-
-    `weights` `(D,)`, above 0, is how many times each candidate counts; None is once each. Keys of a smaller dtype than
-    that of the queries are widened chunk by chunk.
-    """
-
-    keys: Tensor
-    class_scores: Tensor
-    labels: Tensor
-    weights: Tensor | None = None
-
-
-@dataclass(frozen=True)
-class Decisions:
-    """For each query: logits at alpha 1 and class mass `(B, C)`, and the largest attention score `(B,)`.
-
-    Where not all candidates were looked at, it is not `exact`, and `missed` `(B,)` bounds the weight of the others.
-    """
-
-    logits: Tensor
-    class_mass: Tensor
-    largest_score: Tensor
-    exact: bool = True
-    missed: Tensor | None = None
-
-
-@dataclass(frozen=True)
-class Prototypes:
-    """The candidates with non-zero weight for one query, heaviest first."""
-
-    positions: Tensor
-    weights: Tensor
-
-
-@dataclass(frozen=True)
-class Attention:
-    """Decisions and each query's heaviest prototypes: positions and weights `(B, top)`, 0 where there are fewer."""
-
-    decisions: Decisions
-    positions: Tensor
-    weights: Tensor
 
 
 def decide(
@@ -80,7 +36,7 @@ def decide(
         if normalize == "softmax":
             parts.append(_decide_softmax(some, candidates, theirs, chunk))
         else:
-            parts += [_decide_sparse(kept, candidates) for kept in _supports(some, candidates, theirs, chunk)]
+            parts += [kept.decide(candidates) for kept in _supports(some, candidates, theirs, chunk)]
     return _joined(parts)
 
 
@@ -95,7 +51,7 @@ def attend(queries: Tensor, candidates: Searchable, *, normalize: str, top: int 
     supports = [kept for some, _ in _query_blocks(queries, None) for kept in _supports(some, candidates, None, None)]
     heaviest = [kept.heaviest(top) for kept in supports]
     return Attention(
-        _joined([_decide_sparse(kept, candidates) for kept in supports]),
+        _joined([kept.decide(candidates) for kept in supports]),
         torch.cat([positions for positions, _ in heaviest]),
         torch.cat([weights for _, weights in heaviest]),
     )
@@ -130,6 +86,18 @@ class _Supports:
     positions: Tensor
     weights: Tensor
     largest: Tensor
+
+    def decide(self, candidates: Searchable) -> Decisions:
+        n_classes = candidates.class_scores.shape[1]
+        logits = self.weights.new_zeros(self.n_rows, n_classes)
+        mass = torch.zeros_like(logits)
+        step = max(1, HELD // n_classes)
+        for start in range(0, len(self.rows), step):
+            here = slice(start, start + step)
+            rows, positions, weights = self.rows[here], self.positions[here], self.weights[here]
+            logits.index_add_(0, rows, candidates.class_scores[positions] * weights[:, None])
+            mass.view(-1).index_add_(0, rows * n_classes + candidates.labels[positions], weights)
+        return Decisions(logits, mass, self.largest)
 
     def heaviest(self, top: int) -> tuple[Tensor, Tensor]:
         """Return positions and weights `(n_rows, top)` of each row's heaviest; where there are fewer, weight 0."""
@@ -207,21 +175,13 @@ def _decide_softmax(queries: Tensor, candidates: Searchable, own: Tensor | None,
     return Decisions(sums[:, :n_classes], sums[:, n_classes:], largest.squeeze(1))
 
 
-def _decide_sparse(support: _Supports, candidates: Searchable) -> Decisions:
-    n_classes = candidates.class_scores.shape[1]
-    logits = support.weights.new_zeros(support.n_rows, n_classes)
-    mass = torch.zeros_like(logits)
-    step = max(1, HELD // n_classes)
-    for start in range(0, len(support.rows), step):
-        here = slice(start, start + step)
-        rows, positions, weights = support.rows[here], support.positions[here], support.weights[here]
-        logits.index_add_(0, rows, candidates.class_scores[positions] * weights[:, None])
-        mass.view(-1).index_add_(0, rows * n_classes + candidates.labels[positions], weights)
-    return Decisions(logits, mass, support.largest)
-
-
-def _supports(queries: Tensor, candidates: Searchable, own: Tensor | None, chunk: int | None) -> Iterator[_Supports]:
+def _supports(
+    queries: Tensor, candidates: Searchable, own: Tensor | None, chunk: int | None
+) -> Iterator[_Supports | SupportOfOne]:
     """Yield the sparsemax supports of the queries in order, in as many pieces as memory asks for."""
+    if len(queries) == 1 and candidates.weights is None and chunk is None:
+        yield support_of_one(queries[0], candidates.keys, None if own is None else int(own))
+        return
     contenders = _contenders(queries, candidates, own, chunk)
     if contenders is None:  # flat scores: nearly all candidates contend, so take fewer queries at a time
         half = len(queries) // 2
@@ -231,10 +191,7 @@ def _supports(queries: Tensor, candidates: Searchable, own: Tensor | None, chunk
     rows, positions, scores, largest, reach = contenders
     shifted = (scores - largest[rows]).double()
     counts = None if candidates.weights is None else candidates.weights[positions].double()
-    if len(queries) == 1 and counts is None:
-        weights = shifted - _threshold_of_one(shifted)
-    else:
-        weights = shifted - _threshold(shifted, rows, -reach.double(), counts)[rows]
+    weights = shifted - _threshold(shifted, rows, -reach.double(), counts)[rows]
     if counts is not None:
         weights *= counts
     inside = weights > 0
@@ -305,14 +262,6 @@ def _still_contending(
     rows, positions, scores = (torch.cat(column) for column in zip(*kept, strict=True))
     inside = scores - largest[rows] > -reach[rows]
     return rows[inside], positions[inside], scores[inside]
-
-
-def _threshold_of_one(shifted: Tensor) -> Tensor:
-    """Return tau for the scores of one row, whose largest is 0, by sorting: for few scores that is the fewest steps."""
-    ordered = shifted.sort(descending=True).values
-    rank = torch.arange(1, len(ordered) + 1, dtype=shifted.dtype)
-    # Over the k largest scores alone tau would be (sum - 1) / k; the true one is the largest of these over k.
-    return ((ordered.cumsum(0) - 1.0) / rank).max()
 
 
 def _threshold(shifted: Tensor, rows: Tensor, tau: Tensor, counts: Tensor | None) -> Tensor:

@@ -1,0 +1,52 @@
+"""What a search is given, and what it answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Searchable:
+    """What attention needs of each candidate: keys `(D, d_att)`, class scores `(D, C)` and labels `(D,)`.
+
+    `weights` `(D,)`, above 0, is how many times each candidate counts; None is once each. Keys of a smaller dtype than
+    that of the queries are widened chunk by chunk.
+    """
+
+    keys: Tensor
+    class_scores: Tensor
+    labels: Tensor
+    weights: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """For each query: logits at alpha 1 and class mass `(B, C)`, and the largest attention score `(B,)`.
+
+    Where not all candidates were looked at, it is not `exact`, and `missed` `(B,)` bounds the weight of the others.
+    """
+
+    logits: Tensor
+    class_mass: Tensor
+    largest_score: Tensor
+    exact: bool = True
+    missed: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class Prototypes:
+    """The candidates with non-zero weight for one query, heaviest first."""
+
+    positions: Tensor
+    weights: Tensor
+
+
+@dataclass(frozen=True)
+class Attention:
+    """Decisions and each query's heaviest prototypes: positions and weights `(B, top)`, 0 where there are fewer."""
+
+    decisions: Decisions
+    positions: Tensor
+    weights: Tensor
