@@ -34,13 +34,13 @@ class Rounding:
         """Return a rounding for keys `(D, d_att)` and any others in their range: half a step is what they are off.
 
         The steps of int8 are equal, 127 up to the largest key of each dimension; those of float16 are at most 2^-10 of
-        it.
+        it, and at least 2^-24.
         """
         choose(dtype, DTYPES, "dtype")
         largest = keys.abs().amax(0).clamp(min=1e-6)
         if dtype == "int8":
             return cls(dtype, largest / 127, largest / 254)
-        return cls(dtype, torch.ones_like(largest), largest / 2048)
+        return cls(dtype, torch.ones_like(largest), (largest / 2048).clamp(min=2**-25))
 
     def round(self, keys: Tensor) -> Tensor:
         """Return keys in the smaller dtype; raise where one is further off than `error`."""
