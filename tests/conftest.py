@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -9,6 +11,14 @@ import pytest
 from sklearn.datasets import load_digits, load_wine
 
 from protoattend import ProtoAttendClassifier
+
+
+@pytest.fixture(autouse=True)
+def close_figures() -> Iterator[None]:
+    """Figures that a test leaves open would pile up until matplotlib warns."""
+    yield
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
 
 
 @pytest.fixture(scope="session")

@@ -82,6 +82,8 @@ def test_the_row_itself_is_left_out() -> None:
         found = support_of_one(3 * candidates.keys[row], candidates.keys, row)
         assert row not in found.positions
         assert found.weights.sum() == pytest.approx(1.0, abs=1e-5)
+    last = decide(3 * candidates.keys[69:], candidates, normalize="sparsemax", own=torch.tensor([-1]))
+    torch.testing.assert_close(last.logits, decide(3 * candidates.keys[69:], candidates, normalize="sparsemax").logits)
 
 
 @pytest.mark.parametrize("place", [0, 64])

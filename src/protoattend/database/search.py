@@ -29,7 +29,7 @@ HELD = 1 << 22  # scores held at once when many candidates share the weight
 def decide(
     queries: Tensor, candidates: Searchable, *, normalize: str, own: Tensor | None = None, chunk: int | None = None
 ) -> Decisions:
-    """Return the decisions for queries `(B, d_att)`; `own` `(B,)` gives the position each query may not attend to."""
+    """Return the decisions for queries `(B, d_att)`; `own` `(B,)` is where each may not attend, -1 for nowhere."""
     choose(normalize, ("softmax", "sparsemax"), "normalize")
     parts = []
     for some, theirs in _query_blocks(queries, own):
@@ -180,7 +180,7 @@ def _supports(
 ) -> Iterator[_Supports | SupportOfOne]:
     """Yield the sparsemax supports of the queries in order, in as many pieces as memory asks for."""
     if len(queries) == 1 and candidates.weights is None and chunk is None:
-        yield support_of_one(queries[0], candidates.keys, None if own is None else int(own))
+        yield support_of_one(queries[0], candidates.keys, -1 if own is None else int(own))
         return
     contenders = _contenders(queries, candidates, own, chunk)
     if contenders is None:  # flat scores: nearly all candidates contend, so take fewer queries at a time

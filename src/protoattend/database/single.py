@@ -44,10 +44,10 @@ class SupportOfOne:
         return [Prototypes(torch.from_numpy(self.positions[order]), torch.from_numpy(self.weights[order]))]
 
 
-def support_of_one(query: Tensor, keys: Tensor, own: int | None = None) -> SupportOfOne:
-    """Return the sparsemax support of a query `(d_att,)` among keys `(D, d_att)`, leaving out the one at `own`."""
+def support_of_one(query: Tensor, keys: Tensor, own: int = -1) -> SupportOfOne:
+    """Return the sparsemax support of a query `(d_att,)` among keys `(D, d_att)`, without that at `own`; -1 is none."""
     scores = torch.mv(keys.to(query.dtype), query / math.sqrt(len(query))).numpy()
-    if own is not None:
+    if own >= 0:
         scores[own] = -np.inf
     apart = len(scores) // BLOCK  # candidates of a block lie apart, so that maxima of many blocks are taken at once
     whole = apart * BLOCK
