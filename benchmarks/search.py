@@ -52,22 +52,23 @@ def make(n_queries: int, n_candidates: int) -> tuple[Tensor, Searchable]:
     queries, _ = around(n_queries)
     keys, labels = around(n_candidates)
     class_scores = functional.one_hot(labels, N_CLASSES) * 4.0
-    return queries, Searchable(keys, class_scores, labels)
+    return queries, Searchable(keys, class_scores, labels).by_columns()  # as a database of this size does
 
 
 def ways(queries: Tensor, candidates: Searchable) -> Mapping[str, Way]:
     """Return every method that this size allows, by name."""
     columns = torch.cat([candidates.class_scores, functional.one_hot(candidates.labels, N_CLASSES)], dim=1)
+    keys = candidates.keys.contiguous()
     index = faiss.IndexFlatIP(D_ATT)
-    index.add(candidates.keys.numpy())
+    index.add(np.ascontiguousarray(candidates.keys))
     as_array = queries.numpy()
 
     def dense(normalize: Callable[..., Tensor]) -> tuple[Tensor, Any]:
-        weights = normalize(queries / D_ATT**0.5 @ candidates.keys.T, dim=1)
+        weights = normalize(queries / D_ATT**0.5 @ keys.T, dim=1)
         return weights @ columns, weights.topk(TOP)
 
     def dense_softmax() -> Tensor:
-        return torch.softmax(queries / D_ATT**0.5 @ candidates.keys.T, dim=1) @ columns
+        return torch.softmax(queries / D_ATT**0.5 @ keys.T, dim=1) @ columns
 
     found: dict[str, Way] = {
         "ours, sparsemax": lambda: attend(queries, candidates, normalize="sparsemax", top=TOP),
@@ -75,7 +76,7 @@ def ways(queries: Tensor, candidates: Searchable) -> Mapping[str, Way]:
         "faiss top 64": lambda: index.search(as_array, NEIGHBOURS),
     }
     if len(candidates.keys) <= DENSE_AT_MOST:
-        found["bare product"] = lambda: queries @ candidates.keys.T
+        found["bare product"] = lambda: queries @ keys.T
         found["dense softmax"] = dense_softmax
     if len(candidates.keys) <= ENTMAX_AT_MOST:
         found["entmax"] = lambda: dense(entmax.sparsemax)
@@ -136,11 +137,12 @@ def ten_million() -> dict[str, float]:
         path = Path(folder) / "database"
         _, candidates = make(1, 10_000_000)
         count = len(candidates.keys)
-        block = Block(candidates.keys, torch.zeros(1, 8).expand(count, 8), np.zeros((count, 1), dtype=np.float32))
+        keys = candidates.keys.contiguous()
+        block = Block(keys, torch.zeros(1, 8).expand(count, 8), np.zeros((count, 1), dtype=np.float32))
         rows = Rows(
             np.arange(count),
             candidates.labels,
-            candidates.keys,
+            keys,
             candidates.class_scores,
             edited=torch.zeros(1, dtype=torch.bool).expand(count),
             weights=torch.ones(1).expand(count),
@@ -148,7 +150,7 @@ def ten_million() -> dict[str, float]:
         )
         model, inputs, classes = _owner()
         CandidateDatabase(model, inputs, classes, rows, next_id=count).save(path)
-        del rows, block, candidates
+        del rows, block, candidates, keys
         with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as alone:
             return alone.submit(_open_and_search, str(path)).result()
 

@@ -18,10 +18,11 @@ from torch.nn import functional as F
 from protoattend.core.attention import attention_scores
 from protoattend.core.normalize import require_a_finite_maximum, softmax
 from protoattend.database.answers import Attention, Decisions, Prototypes, Searchable
-from protoattend.database.single import BLOCK, SupportOfOne, support_of_one
+from protoattend.database.single import SupportOfOne, support_of_one
 from protoattend.errors import choose
 
 SCORES = 1 << 20  # held at once: they stay in the cache, and one query takes a million candidates in one go
+BLOCK = 64  # candidates of which only the largest score is looked at, unless that one contends
 QUERIES = 256
 HELD = 1 << 22  # scores held at once when many candidates share the weight
 
@@ -52,8 +53,8 @@ def attend(queries: Tensor, candidates: Searchable, *, normalize: str, top: int 
     heaviest = [kept.heaviest(top) for kept in supports]
     return Attention(
         _joined([kept.decide(candidates) for kept in supports]),
-        torch.cat([positions for positions, _ in heaviest]),
-        torch.cat([weights for _, weights in heaviest]),
+        _together([positions for positions, _ in heaviest]),
+        _together([weights for _, weights in heaviest]),
     )
 
 
@@ -119,13 +120,15 @@ class _Supports:
 
 
 def _joined(parts: list[Decisions]) -> Decisions:
-    if len(parts) == 1:
-        return parts[0]
     return Decisions(
-        torch.cat([part.logits for part in parts]),
-        torch.cat([part.class_mass for part in parts]),
-        torch.cat([part.largest_score for part in parts]),
+        _together([part.logits for part in parts]),
+        _together([part.class_mass for part in parts]),
+        _together([part.largest_score for part in parts]),
     )
+
+
+def _together(parts: list[Tensor]) -> Tensor:
+    return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 
 def _chunk(n_queries: int) -> int:

@@ -28,6 +28,8 @@ from protoattend.database.rows import Block, Blocks, Indices, Rows, heeding_labe
 from protoattend.database.search import Decisions, Prototypes, Searchable
 from protoattend.errors import StaleDatabase, UserError
 
+WORTH_A_COPY = 1 << 26  # bytes of keys that are laid out anew for single queries; larger ones stay mapped from disk
+
 
 class CandidateDatabase:
     """The candidates of one trained model, with labels, that can be searched, edited, saved and opened.
@@ -344,7 +346,8 @@ class CandidateDatabase:
 
     def _become(self, rows: Rows) -> None:
         weights = None if rows.count_once else rows.weights  # unweighted search is the faster one
-        self._searchable = Searchable(rows.keys, rows.class_scores, rows.labels, weights)
+        searchable = Searchable(rows.keys, rows.class_scores, rows.labels, weights)
+        self._searchable = searchable.by_columns() if rows.keys.nbytes <= WORTH_A_COPY else searchable
         self._approximation: Approximation | None = None
         self._rows = rows
 
