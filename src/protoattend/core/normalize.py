@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -45,7 +45,7 @@ def sparsemax(scores: Tensor, dim: int = -1, *, exclude: Tensor | None = None, w
         weights = weights.to(masked.dtype)
         masked = masked.masked_fill(weights == 0, -torch.inf)
     if not torch.compiler.is_compiling():
-        projected = _SparsemaxByNewton.apply(masked, weights)
+        projected = _sparsemax(masked, weights)
     elif weights is None:  # compile and export need a fixed graph: no data-dependent loop
         projected = _sparsemax_by_sort(masked)
     else:
@@ -116,16 +116,85 @@ def require_a_finite_maximum(largest: Tensor) -> None:
     )
 
 
-class _SparsemaxByNewton(torch.autograd.Function):
-    """Sparsemax over the last dimension; its Jacobian is diag(s) - s s^T / |s| for the support s.
+def ragged_threshold(shifted: Tensor, rows: Tensor, tau: Tensor, weights: Tensor | None) -> Tensor:
+    """Return tau of each row for scores given as a list with their `rows`, the largest of each row being 0.
+
+    Newton's method as in `sparsemax_threshold`, from a `tau` at or below the root; `weights` is how many times each
+    score counts.
+    """
+    before = torch.full_like(tau, torch.inf)
+    while True:
+        inside = (shifted > tau[rows]).to(shifted.dtype)
+        if weights is not None:
+            inside *= weights
+        count = torch.zeros_like(tau).index_add_(0, rows, inside)
+        if bool((count >= before).all()):
+            return tau
+        total = torch.zeros_like(tau).index_add_(0, rows, inside * shifted)
+        tau = torch.maximum(tau, (total - 1.0) / count)
+        before = count
+
+
+def _sparsemax(scores: Tensor, weights: Tensor | None) -> Tensor:
+    """Return sparsemax over the last dimension, by way of the few scores that contend, where they are few.
+
+    Nothing 1 / w or more below the largest score, of weight w, gets any weight (see `sparsemax_threshold`).
+    """
+    largest = scores.detach().amax(-1, keepdim=True)
+    require_a_finite_maximum(largest)
+    reach = 1.0 if weights is None else 1.0 / weights[scores.detach().argmax(-1, keepdim=True)]
+    near = scores.detach() >= largest - reach  # with the largest itself, also where the difference rounds to it
+    if int(near.count_nonzero()) * FEW > near.numel():
+        return cast(Tensor, _AmongAll.apply(scores, weights, largest))
+    return cast(Tensor, _AmongFew.apply(scores, weights, largest, near))
+
+
+FEW = 16  # a score in so many at the most contends: then a list of them is quicker to go through than the matrix
+
+
+class _AmongFew(torch.autograd.Function):
+    """Sparsemax where few scores contend; its Jacobian is diag(s) - s s^T / |s| for the support s.
 
     Where candidate j counts w_j times, the gradient is w_j (g_j - sum_S w g / sum_S w) on the support S, and 0 off it.
     """
 
     @staticmethod
-    def forward(ctx: Any, scores: Tensor, weights: Tensor | None) -> Tensor:
-        largest = scores.amax(-1, keepdim=True)
-        require_a_finite_maximum(largest)
+    def forward(ctx: Any, scores: Tensor, weights: Tensor | None, largest: Tensor, near: Tensor) -> Tensor:
+        width = scores.shape[-1]
+        positions = near.flatten().nonzero().squeeze(1)
+        rows, columns = positions // width, positions % width
+        shifted = scores.flatten()[positions] - largest.flatten()[rows]
+        counts = None if weights is None else weights[columns]
+        floor = torch.full_like(largest.flatten(), -1.0)
+        if weights is not None:
+            floor = -1.0 / weights[scores.argmax(-1).flatten()]
+        projected = shifted - ragged_threshold(shifted, rows, floor, counts)[rows]
+        if counts is not None:
+            projected *= counts
+        inside = projected > 0
+        ctx.shape = scores.shape
+        ctx.save_for_backward(positions[inside], rows[inside], None if counts is None else counts[inside])
+        whole = scores.new_zeros(scores.numel())
+        whole[positions[inside]] = projected[inside]
+        return whole.view(scores.shape)
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor, None, None, None]:
+        positions, rows, counts = ctx.saved_tensors
+        gradient = grad_outputs[0].flatten()[positions]
+        once = torch.ones_like(gradient) if counts is None else counts
+        total, size = (gradient.new_zeros(ctx.shape[:-1].numel()) for _ in range(2))
+        mean = total.index_add(0, rows, once * gradient) / size.index_add(0, rows, once)
+        whole = gradient.new_zeros(ctx.shape.numel())
+        whole = whole.index_put((positions,), once * (gradient - mean[rows]))
+        return whole.view(ctx.shape), None, None, None
+
+
+class _AmongAll(torch.autograd.Function):
+    """The same going through the whole matrix, for flat scores."""
+
+    @staticmethod
+    def forward(ctx: Any, scores: Tensor, weights: Tensor | None, largest: Tensor) -> Tensor:
         shifted = scores - largest
         projected = (shifted - sparsemax_threshold(shifted, weights)).clamp_(min=0)
         if weights is not None:
@@ -134,13 +203,13 @@ class _SparsemaxByNewton(torch.autograd.Function):
         return projected
 
     @staticmethod
-    def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor, None]:
+    def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor, None, None]:
         projected, weights = ctx.saved_tensors
         support = projected > 0
         on_support = torch.where(support, grad_outputs[0], 0.0)
         mean = _total(on_support, weights, projected.dtype) / _total(support, weights, projected.dtype)
         gradient = torch.where(support, on_support - mean, 0.0)
-        return gradient if weights is None else gradient * weights, None
+        return gradient if weights is None else gradient * weights, None, None
 
 
 def _sparsemax_by_sort(scores: Tensor) -> Tensor:

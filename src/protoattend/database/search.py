@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from protoattend.core.attention import attention_scores
-from protoattend.core.normalize import require_a_finite_maximum, softmax
+from protoattend.core.normalize import ragged_threshold, require_a_finite_maximum, softmax
 from protoattend.database.answers import Attention, Decisions, Prototypes, Searchable
 from protoattend.database.single import SupportOfOne, support_of_one
 from protoattend.errors import choose
@@ -194,7 +194,7 @@ def _supports(
     rows, positions, scores, largest, reach = contenders
     shifted = (scores - largest[rows]).double()
     counts = None if candidates.weights is None else candidates.weights[positions].double()
-    weights = shifted - _threshold(shifted, rows, -reach.double(), counts)[rows]
+    weights = shifted - ragged_threshold(shifted, rows, -reach.double(), counts)[rows]
     if counts is not None:
         weights *= counts
     inside = weights > 0
@@ -265,21 +265,3 @@ def _still_contending(
     rows, positions, scores = (torch.cat(column) for column in zip(*kept, strict=True))
     inside = scores - largest[rows] > -reach[rows]
     return rows[inside], positions[inside], scores[inside]
-
-
-def _threshold(shifted: Tensor, rows: Tensor, tau: Tensor, counts: Tensor | None) -> Tensor:
-    """Return tau of each row for ragged scores whose largest is 0: Newton's method as in `sparsemax_threshold`.
-
-    It climbs from a `tau` at or below the root; `counts` is how many times each score counts.
-    """
-    before = torch.full_like(tau, torch.inf)
-    while True:
-        inside = (shifted > tau[rows]).to(shifted.dtype)
-        if counts is not None:
-            inside *= counts
-        count = torch.zeros_like(tau).index_add_(0, rows, inside)
-        if bool((count >= before).all()):
-            return tau
-        total = torch.zeros_like(tau).index_add_(0, rows, inside * shifted)
-        tau = torch.maximum(tau, (total - 1.0) / count)
-        before = count
