@@ -4,8 +4,8 @@
 
 Fashion-MNIST and CIFAR-10 classifiers are trained once and kept in FOLDER, like what each further part computes, so
 that a run that was stopped goes on where it was. Peers are MSP, energy and kNN of the plain encoder and of our own, and
-cleanlab with the cross-validated probabilities of the same models. `--quick` takes digits for everything and writes nothing but FOLDER.
-Writes benchmarks/results/trust.json. Ratios are ours / peer.
+cleanlab with the cross-validated probabilities of the same models. `--quick` takes digits for everything and writes
+nothing but FOLDER. Writes benchmarks/results/trust.json. Ratios are ours / peer.
 """
 
 from __future__ import annotations
