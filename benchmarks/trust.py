@@ -31,6 +31,7 @@ from protoattend.trust.judges import cross_fit_opinions
 from protoattend.trust.labels import inject_label_noise, label_doubts
 from protoattend.trust.ood import METHODS, energy, neighbour_distance
 from protoattend.trust.ood_plots import OodCurve
+from protoattend.trust.selective import risk_coverage
 
 NEIGHBOURS = (1, 10, 50)
 COVERAGES = (0.9, 0.95)
@@ -100,11 +101,7 @@ def our_scores(ours: ProtoAttendClassifier, data: trust_data.Images) -> Arrays:
 
 
 def aurc(confidence: np.ndarray, correct: np.ndarray) -> float:
-    """Return the mean risk over all coverages; equally sure answers come in random order, in expectation."""
-    _, group = np.unique(-confidence, return_inverse=True)
-    rate = np.bincount(group, ~correct) / np.bincount(group)
-    expected = rate[np.sort(group)]
-    return float((np.cumsum(expected) / np.arange(1, len(expected) + 1)).mean())
+    return risk_coverage(confidence, correct).aurc
 
 
 def selective(ours: ProtoAttendClassifier, plain: Arrays, data: trust_data.Images) -> dict[str, float]:
