@@ -73,7 +73,9 @@ class ProtoAttendClassifier(ClassifierMixin, BaseEstimator):
     candidates : "in-batch", "sampled" (the paper) or "bank"; n_candidates is how many of the latter two.
     batch_size : rows of a step at the most; small data gets smaller batches, so that an epoch has 16 steps.
     max_epochs : a number, or "auto" by the size of the data.
-    learning_rate, weight_decay, schedule : of Adam; schedule None is one-cycle.
+    learning_rate, weight_decay, schedule : of the optimizer; schedule None is one-cycle.
+    optimizer : "adam", or "sgd" for the encoder's own weights (with momentum, at 80 times learning_rate; the heads stay
+        with Adam), which is better for convolutional encoders on large data.
     attention_weight : weight of the objective's prototype and joint terms beside its self term; 1 is the paper's sum,
         and below 1 the encoder learns more as a plain one would (worth trying on large data).
     mixup : how strongly training inputs are blended in pairs, from 0 to 1 (images and tables); it keeps prototypes
@@ -119,6 +121,7 @@ class ProtoAttendClassifier(ClassifierMixin, BaseEstimator):
         max_epochs: int | str = "auto",
         learning_rate: float = 2.5e-3,
         weight_decay: float = 0.0,
+        optimizer: str = "adam",
         attention_weight: float = 1.0,
         mixup: float = 1.0,
         label_smoothing: float = 0.0,
@@ -148,6 +151,7 @@ class ProtoAttendClassifier(ClassifierMixin, BaseEstimator):
         self.max_epochs = max_epochs
         self.learning_rate = learning_rate
         self.weight_decay = weight_decay
+        self.optimizer = optimizer
         self.attention_weight = attention_weight
         self.mixup = mixup
         self.label_smoothing = label_smoothing

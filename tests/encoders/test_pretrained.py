@@ -14,7 +14,7 @@ from protoattend import ImagePreparation, ProtoAttend, fine_tuned, frozen
 from protoattend.encoders.build import AsTokens, rows_at_once
 from protoattend.encoders.preparation import PrepareImages
 from protoattend.errors import UserError
-from protoattend.training.loop import parameter_groups
+from protoattend.training.optimizers import parameter_groups
 
 GREY = {"channels": 1, "height": 8, "width": 6}
 COLOUR = {"channels": 3, "height": 8, "width": 6}

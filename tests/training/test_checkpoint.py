@@ -75,6 +75,16 @@ def test_it_goes_on_to_the_same_weights(
     assert again.history_.best_epoch == whole.history_.best_epoch
 
 
+def test_sgd_goes_on_too(few_digits: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    params = PARAMS | {"optimizer": "sgd", "max_epochs": 2}
+    whole = ProtoAttendClassifier(**params).fit(*few_digits)
+    with monkeypatch.context() as patched:
+        stopped_at(7, patched)
+        with pytest.raises(StopError):
+            ProtoAttendClassifier(**params).fit(*few_digits, checkpoint_to=Checkpoints(tmp_path, every=1))
+    assert same_weights(ProtoAttendClassifier(**params).fit(*few_digits, resume_from=tmp_path), whole)
+
+
 def test_augmentation_dropout_and_an_unknown_seed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = load_digits(return_X_y=True)
     images = X[:160].reshape(-1, 8, 8)

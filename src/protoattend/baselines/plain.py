@@ -32,6 +32,7 @@ class PlainClassifier(ClassifierMixin, BaseEstimator):
         max_epochs: int | str = "auto",
         learning_rate: float = 2.5e-3,
         weight_decay: float = 0.0,
+        optimizer: str = "adam",
         mixup: float = 1.0,
         label_smoothing: float = 0.0,
         schedule: Any = None,
@@ -51,6 +52,7 @@ class PlainClassifier(ClassifierMixin, BaseEstimator):
         self.max_epochs = max_epochs
         self.learning_rate = learning_rate
         self.weight_decay = weight_decay
+        self.optimizer = optimizer
         self.mixup = mixup
         self.label_smoothing = label_smoothing
         self.schedule = schedule

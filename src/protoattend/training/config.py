@@ -19,6 +19,7 @@ class TrainingConfig:
     max_epochs: int = 20
     learning_rate: float = 2.5e-3
     weight_decay: float = 0.0
+    optimizer: str = "adam"
     mixup: float = 0.0
     label_smoothing: float = 0.0
     schedule: Schedule = field(default_factory=OneCycle)

@@ -6,7 +6,6 @@ import math
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +14,6 @@ from torch.nn.parallel import DistributedDataParallel
 from protoattend.core.model import ProtoAttend
 from protoattend.core.ranks import gather, ranks
 from protoattend.data.samples import batches
-from protoattend.encoders.pretrained import FineTuned
 from protoattend.errors import UserError
 from protoattend.training.batches import Augment, Batch, Labelled, epoch_batches, make_batch, seed_of_dropout
 from protoattend.training.checkpoint import Keeper, NoKeeper
@@ -23,6 +21,7 @@ from protoattend.training.config import TrainingConfig
 from protoattend.training.history import EpochRecord, History, Measures
 from protoattend.training.losses import LossTerms
 from protoattend.training.measure import refresh_batch_norm
+from protoattend.training.optimizers import make_optimizers
 from protoattend.training.state import TrainingState
 
 VALIDATIONS = 12  # at the most in one training: more would cost time and tell little
@@ -57,14 +56,12 @@ def train(
     With several processes (`ranks`), each takes its share of every batch, and all end with the same weights.
     """
     device, who = next(model.parameters()).device, ranks()
-    groups = parameter_groups(model, config.learning_rate)
-    optimizer = torch.optim.Adam(groups, weight_decay=config.weight_decay, fused=True)
-    rates = [group["lr"] for group in groups]
+    optimizers = make_optimizers(model, config)
     batch_size = config.batch_size - config.batch_size % who.size
     steps_per_epoch = max(1, data.rows_of_an_epoch // batch_size)
     total = steps_per_epoch * config.max_epochs
     every = -(-config.max_epochs // VALIDATIONS)
-    state = TrainingState(model, optimizer)
+    state = TrainingState(model, optimizers)
     keeper.restore(state)
     losses = _together(_Losses(model, loss_terms))
     for epoch in range(state.step // steps_per_epoch, config.max_epochs):
@@ -72,18 +69,17 @@ def train(
         state.resume_clock()
         order = epoch_batches(data, batch_size, seed=seed, epoch=epoch)[state.step % steps_per_epoch :]
         for rows, x in batches(data.samples, [who.share(rows) for rows in order]):
-            for group, rate in zip(optimizer.param_groups, rates, strict=True):
-                group["lr"] = rate * config.schedule.factor(state.step, total)
+            optimizers.scale(config.schedule.factor(state.step, total))
             batch = make_batch(
                 rows, x, data, mixup=config.mixup, augment=augment, seed=seed, step=state.step, ranks=who
             ).to(device)
             torch.manual_seed(seed_of_dropout(seed, state.step, who))
-            optimizer.zero_grad(set_to_none=True)
+            optimizers.zero_grad()
             try:
                 values = _step(losses, batch, state.step / total, config.clip_norm)
             except UserError as error:
                 raise UserError(f"at step {state.step}: {error}{keeper.before_giving_up(state)}") from None
-            optimizer.step()
+            optimizers.step()
             state.count_step(values)
             on_step(Step(epoch, state.step, total, values, state.latest))
             if state.step % steps_per_epoch:
@@ -118,15 +114,6 @@ def _together(losses: _Losses) -> nn.Module:
     """Average the gradients of all processes, where there are several."""
     # Which parameters take part never changes in a training; the plain encoder leaves the attention heads out.
     return losses if ranks().size == 1 else DistributedDataParallel(losses, static_graph=True)
-
-
-def parameter_groups(model: nn.Module, learning_rate: float) -> list[dict[str, Any]]:
-    """Return what an optimizer trains at which rate: fine-tuned modules at their own, all else at `learning_rate`."""
-    tuned = [module for module in model.modules() if isinstance(module, FineTuned)]
-    apart = {parameter for module in tuned for parameter in module.parameters()}
-    common = [parameter for parameter in model.parameters() if parameter not in apart]
-    own = [{"params": list(module.parameters()), "lr": module.learning_rate} for module in tuned]
-    return [{"params": common, "lr": learning_rate}, *own]
 
 
 def _step(losses: nn.Module, batch: Batch, progress: float, clip_norm: float) -> dict[str, float]:

@@ -228,6 +228,7 @@ def make_config(params: Mapping[str, Any], n_rows: int, *, can_mix: bool) -> Tra
         max_epochs=epochs(params["max_epochs"], n_rows, batch_size),
         learning_rate=params["learning_rate"],
         weight_decay=params["weight_decay"],
+        optimizer=params["optimizer"],
         mixup=params["mixup"] if can_mix else 0.0,
         label_smoothing=params["label_smoothing"],
         schedule=params["schedule"] or OneCycle(),

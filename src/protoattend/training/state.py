@@ -12,17 +12,18 @@ from torch import Tensor
 
 from protoattend.core.model import ProtoAttend
 from protoattend.training.history import EpochRecord, History, Measures
+from protoattend.training.optimizers import Optimizers
 
 
 @dataclass
 class TrainingState:
-    """The model, its optimizer, how many steps are done, and what the epochs have shown so far.
+    """The model, its optimizers, how many steps are done, and what the epochs have shown so far.
 
     `sums` are the loss terms of the epoch under way. The weights of the best epoch are in `best`.
     """
 
     model: ProtoAttend
-    optimizer: torch.optim.Optimizer
+    optimizers: Optimizers
     step: int = 0
     sums: dict[str, float] = field(default_factory=dict)
     records: list[EpochRecord] = field(default_factory=list)
@@ -72,8 +73,9 @@ class TrainingState:
         """Return all of it as named tensors and as what JSON can hold."""
         tensors = {f"model.{name}": value for name, value in self.model.state_dict().items()}
         tensors |= {f"best.{name}": value for name, value in self.best.items()}
-        for number, of_parameter in self.optimizer.state_dict()["state"].items():
-            tensors |= {f"optimizer.{number}.{name}": value for name, value in of_parameter.items()}
+        for part, optimizer in enumerate(self.optimizers.parts):
+            for number, of_parameter in optimizer.state_dict()["state"].items():
+                tensors |= {f"optimizer.{part}.{number}.{name}": value for name, value in of_parameter.items()}
         story = {
             "step": self.step,
             "sums": self.sums,
@@ -89,13 +91,14 @@ class TrainingState:
         """Become what `to_file` returned."""
         self.model.load_state_dict(_under("model", tensors))
         self.best = {name: value.clone() for name, value in _under("best", tensors).items()}
-        parameters = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
-        by_parameter: dict[int, dict[str, Tensor]] = {}
-        for path, value in _under("optimizer", tensors).items():
-            number, name = path.split(".")
-            by_parameter.setdefault(int(number), {})[name] = _laid_out_as(parameters[int(number)], value)
-        groups = self.optimizer.state_dict()["param_groups"]
-        self.optimizer.load_state_dict({"state": by_parameter, "param_groups": groups})
+        for part, optimizer in enumerate(self.optimizers.parts):
+            parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+            by_parameter: dict[int, dict[str, Tensor]] = {}
+            for path, value in _under(f"optimizer.{part}", tensors).items():
+                number, name = path.split(".")
+                by_parameter.setdefault(int(number), {})[name] = _laid_out_as(parameters[int(number)], value)
+            groups = optimizer.state_dict()["param_groups"]
+            optimizer.load_state_dict({"state": by_parameter, "param_groups": groups})
         self.step, self.sums = story["step"], dict(story["sums"])
         self.records = [EpochRecord.from_json(record) for record in story["records"]]
         self.best_accuracy, self.best_epoch = story["best_accuracy"], story["best_epoch"]

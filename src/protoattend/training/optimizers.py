@@ -1,0 +1,78 @@
+"""What takes the steps: Adam throughout, or SGD for the encoder and Adam for the heads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import nn
+
+from protoattend.core.model import ProtoAttend
+from protoattend.encoders.pretrained import FineTuned
+from protoattend.errors import choose
+from protoattend.training.config import TrainingConfig
+
+OPTIMIZERS = ("adam", "sgd")
+# Of the encoder by SGD: its rate beside Adam's, momentum, and the decay of its weights (not of biases and norms), as
+# usual for residual networks on CIFAR-10 at batches of 256.
+RATE, MOMENTUM, DECAY = 80.0, 0.9, 5e-4
+
+
+class Optimizers:
+    """Several optimizers that step together; `rates` are those of their parameter groups before any schedule."""
+
+    def __init__(self, parts: Iterable[torch.optim.Optimizer]) -> None:
+        self.parts = tuple(parts)
+        self.rates = [group["lr"] for part in self.parts for group in part.param_groups]
+
+    def zero_grad(self) -> None:
+        for part in self.parts:
+            part.zero_grad(set_to_none=True)
+
+    def scale(self, factor: float) -> None:
+        """Set every rate to `factor` times what it is before the schedule."""
+        groups = (group for part in self.parts for group in part.param_groups)
+        for group, rate in zip(groups, self.rates, strict=True):
+            group["lr"] = factor * rate
+
+    def step(self) -> None:
+        for part in self.parts:
+            part.step()
+
+
+def make_optimizers(model: ProtoAttend, config: TrainingConfig) -> Optimizers:
+    """Return the optimizers called `config.optimizer`.
+
+    "sgd" trains the encoder, where it has weights of our own to train, by SGD with Nesterov momentum. The heads stay
+    with Adam: attention gives them gradients of any size.
+    """
+    choose(config.optimizer, OPTIMIZERS, "optimizer")
+    own = _trained_from_scratch(model.encoder) if config.optimizer == "sgd" else []
+    taken = set(own)
+    groups = [
+        group | {"params": [parameter for parameter in group["params"] if parameter not in taken]}
+        for group in parameter_groups(model, config.learning_rate)
+    ]
+    parts: list[torch.optim.Optimizer] = [torch.optim.Adam(groups, weight_decay=config.weight_decay, fused=True)]
+    if own:
+        matrices = [parameter for parameter in own if parameter.ndim > 1]
+        others = [parameter for parameter in own if parameter.ndim <= 1]
+        decay = DECAY + config.weight_decay
+        by_kind = [{"params": matrices, "weight_decay": decay}, {"params": others, "weight_decay": 0.0}]
+        parts.append(torch.optim.SGD(by_kind, lr=RATE * config.learning_rate, momentum=MOMENTUM, nesterov=True))
+    return Optimizers(parts)
+
+
+def parameter_groups(model: nn.Module, learning_rate: float) -> list[dict[str, Any]]:
+    """Return what an optimizer trains at which rate: fine-tuned modules at their own, all else at `learning_rate`."""
+    tuned = [module for module in model.modules() if isinstance(module, FineTuned)]
+    apart = {parameter for module in tuned for parameter in module.parameters()}
+    common = [parameter for parameter in model.parameters() if parameter not in apart]
+    own = [{"params": list(module.parameters()), "lr": module.learning_rate} for module in tuned]
+    return [{"params": common, "lr": learning_rate}, *own]
+
+
+def _trained_from_scratch(encoder: nn.Module) -> list[nn.Parameter]:
+    tuned = {p for module in encoder.modules() if isinstance(module, FineTuned) for p in module.parameters()}
+    return [parameter for parameter in encoder.parameters() if parameter.requires_grad and parameter not in tuned]

@@ -1,0 +1,51 @@
+"""Who trains what, at which rate."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from protoattend import ProtoAttendClassifier
+from protoattend.core.model import ProtoAttend
+from protoattend.encoders.image import FastCNN
+from protoattend.errors import UserError
+from protoattend.training.config import TrainingConfig
+from protoattend.training.optimizers import DECAY, RATE, make_optimizers
+
+
+def names(model: nn.Module, optimizer: torch.optim.Optimizer) -> list[set[str]]:
+    by_id = {id(parameter): name for name, parameter in model.named_parameters()}
+    return [{by_id[id(parameter)] for parameter in group["params"]} for group in optimizer.param_groups]
+
+
+def test_adam_trains_everything() -> None:
+    model = ProtoAttend(FastCNN(1, (4, 8)), 3)
+    (adam,) = make_optimizers(model, TrainingConfig(learning_rate=0.01)).parts
+    assert isinstance(adam, torch.optim.Adam)
+    assert names(model, adam) == [{name for name, _ in model.named_parameters()}]
+
+
+def test_sgd_trains_the_encoder_and_decays_only_its_matrices() -> None:
+    model = ProtoAttend(FastCNN(1, (4, 8)), 3)
+    optimizers = make_optimizers(model, TrainingConfig(learning_rate=0.01, optimizer="sgd"))
+    adam, sgd = optimizers.parts
+    (heads,), (matrices, others) = names(model, adam), names(model, sgd)
+    assert heads == {name for name, _ in model.named_parameters() if not name.startswith("encoder.")}
+    assert {len(group) > 0 for group in (heads, matrices, others)} == {True}
+    assert all(model.get_parameter(name).ndim > 1 for name in matrices)
+    assert all(model.get_parameter(name).ndim == 1 for name in others)
+    assert [group["weight_decay"] for group in sgd.param_groups] == [DECAY, 0.0]
+    optimizers.scale(0.5)
+    assert [group["lr"] for part in optimizers.parts for group in part.param_groups] == pytest.approx(
+        [0.005, 0.005 * RATE, 0.005 * RATE]
+    )
+
+
+def test_an_encoder_without_weights_leaves_sgd_nothing() -> None:
+    assert len(make_optimizers(ProtoAttend(nn.Flatten(), 3, in_features=4), TrainingConfig(optimizer="sgd")).parts) == 1
+
+
+def test_unknown_name() -> None:
+    with pytest.raises(UserError, match="optimizer must be one of 'adam', 'sgd', but got 'adamw'"):
+        ProtoAttendClassifier(optimizer="adamw", verbose=0).fit([[0.0], [1.0], [2.0]], [0, 1, 0])
