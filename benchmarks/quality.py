@@ -48,7 +48,7 @@ class Result:
 
 
 # For large data: pure samples with smoothed labels, and no row held back, as the schedule ends at the best epoch.
-LARGE = {"mixup": 0.0, "label_smoothing": 0.1, "validation_fraction": 0.0}
+LARGE = {"mixup": 0.0, "label_smoothing": 0.1, "optimizer": "sgd", "validation_fraction": 0.0}
 
 EXPERIMENTS: Mapping[str, Experiment] = {
     "adult-mlp": Experiment("adult", lambda: {"encoder": "mlp"}),
@@ -71,7 +71,7 @@ EXPERIMENTS: Mapping[str, Experiment] = {
             "max_epochs": 9,
             **LARGE,
         },
-        {"attention_weight": 0.1},
+        {"attention_weight": 0.3},
     ),
     "cifar-fast-cnn": Experiment(
         "cifar-10",
@@ -81,7 +81,7 @@ EXPERIMENTS: Mapping[str, Experiment] = {
             "max_epochs": 24,
             **LARGE,
         },
-        {"attention_weight": 0.1},
+        {"attention_weight": 0.3},
     ),
     "dbpedia-vdcnn": Experiment("dbpedia", lambda: {"encoder": "vdcnn", "mixup": 0.0, "max_epochs": 4}),
     "fruits-resnet32": Experiment(

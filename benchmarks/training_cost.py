@@ -31,12 +31,13 @@ from protoattend.encoders.image import FastCNN
 
 HELD_OUT = 10_000
 WIDTHS = (16, 64, 128)  # half of the usual ones: a quarter of the time
-COMMON = {"mixup": 0.0, "validation_fraction": 0.0, "verbose": 0}
+COMMON = {"mixup": 0.0, "label_smoothing": 0.1, "optimizer": "sgd", "validation_fraction": 0.0, "verbose": 0}
+WEIGHT = {"attention_weight": 0.3}
 METHODS: Mapping[str, tuple[type[Any], dict[str, Any]]] = {
     "plain encoder": (PlainClassifier, {}),
-    "in-batch softmax": (ProtoAttendClassifier, {"normalize": "softmax"}),
-    "in-batch sparsemax": (ProtoAttendClassifier, {}),
-    "bank sparsemax": (ProtoAttendClassifier, {"candidates": "bank"}),
+    "in-batch softmax": (ProtoAttendClassifier, {"normalize": "softmax", **WEIGHT}),
+    "in-batch sparsemax": (ProtoAttendClassifier, WEIGHT),
+    "bank sparsemax": (ProtoAttendClassifier, {"candidates": "bank", **WEIGHT}),
 }
 SAMPLED = {"sampled sparsemax, D=1024": (ProtoAttendClassifier, {"candidates": "sampled", "n_candidates": 1024})}
 PLAIN, OURS = "plain encoder", "in-batch sparsemax"

@@ -1,0 +1,91 @@
+"""What each choice in training does to accuracy: weights of the loss terms, label smoothing, optimizer, mixup, bank.
+
+    PROTOATTEND_DATA=../shared/data python benchmarks/recipes.py fashion-mnist|cifar-10 [--quick]
+
+Each variant changes one thing in the recipe for large data, with a half-width "fast-cnn". Accuracy is that of 10,000
+rows of the training split that were held out, by prototypes and by the encoder's own value. Results are added one by
+one to benchmarks/results/recipes-DATA.json, and variants that are there already are not trained again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import record
+from training_cost import HELD_OUT, TASKS, WIDTHS, Task
+
+from protoattend import ProtoAttendClassifier
+from protoattend.baselines.plain import PlainClassifier
+from protoattend.data import datasets
+from protoattend.encoders.image import FastCNN
+
+RECIPE: Mapping[str, Any] = {"mixup": 0.0, "label_smoothing": 0.1, "optimizer": "sgd", "attention_weight": 0.3}
+VARIANTS: Mapping[str, dict[str, Any]] = {
+    "recipe": {},
+    "attention_weight=1": {"attention_weight": 1.0},
+    "attention_weight=0.1": {"attention_weight": 0.1},
+    "label_smoothing=0": {"label_smoothing": 0.0},
+    "optimizer=adam": {"optimizer": "adam"},
+    "mixup=1": {"mixup": 1.0},
+    "softmax": {"normalize": "softmax"},
+    "bank": {"candidates": "bank"},
+    "batch_size=128": {"batch_size": 128},
+}
+PLAIN = "plain encoder"
+
+
+def train(name: str, task: Task, X: np.ndarray, y: np.ndarray) -> dict[str, Any]:
+    """Train one variant, or the plain encoder by the same recipe, and return what came of it."""
+    shared = {
+        "encoder": FastCNN(3 if X.ndim == 4 else 1, WIDTHS),
+        "augment": task.augment,
+        "max_epochs": task.epochs,
+        "validation_fraction": HELD_OUT / len(y),
+        "random_state": 0,
+        "verbose": 0,
+    }
+    if name == PLAIN:
+        clf: Any = PlainClassifier(**shared, **{key: RECIPE[key] for key in ("mixup", "label_smoothing", "optimizer")})
+    else:
+        clf = ProtoAttendClassifier(**{**shared, **RECIPE, **VARIANTS[name]})
+    history = clf.fit(X, y).history_
+    measures = history[len(history) - 1].measures
+    return {
+        "prototype_accuracy": measures.prototype_accuracy,
+        "self_accuracy": measures.self_accuracy,
+        "prototypes95": measures.median_prototypes,
+        "seconds": history.seconds,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", nargs="?", default=TASKS[0].data, choices=[task.data for task in TASKS])
+    parser.add_argument(
+        "--quick", action="store_true", help="one epoch of the recipe and the plain encoder; writes nothing"
+    )
+    arguments = parser.parse_args()
+    task = next(task for task in TASKS if task.data == arguments.data)
+    data = datasets.load(task.data)
+    X, y = np.asarray(data.X), np.asarray(data.y)
+    if arguments.quick:
+        for name in (PLAIN, "recipe"):
+            print(name, train(name, Task(task.data, task.augment, epochs=1, seeds=1), X[:14_000], y[:14_000]))
+        return
+    path = record.RESULTS / f"recipes-{task.data}.json"
+    found = json.loads(path.read_text())["variants"] if path.exists() else {}
+    for name in (PLAIN, *VARIANTS):
+        if name in found:
+            continue
+        found[name] = train(name, task, X, y)
+        print(f"{name}: {found[name]}", flush=True)
+        figures = {"recipe": dict(RECIPE), "epochs": task.epochs, "widths": WIDTHS, "held_out": HELD_OUT, "seed": 0}
+        record.write(f"recipes-{task.data}", figures | {"variants": found})
+
+
+if __name__ == "__main__":
+    main()
