@@ -4,41 +4,27 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from contextlib import ExitStack
-from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
-from torch import Tensor, nn
+from torch import nn
 
+from protoattend import fitting
 from protoattend.core.attention import confidence
-from protoattend.core.model import Encoded, ProtoAttend
-from protoattend.core.ranks import ranks
+from protoattend.core.model import Encoded
 from protoattend.data.inputs import require_rows
 from protoattend.data.tables import TableInputs
-from protoattend.data.weights import warn_of_unusual_weights
-from protoattend.database.encode import encode, encode_together
+from protoattend.database.encode import encode
 from protoattend.database.search import Decisions
 from protoattend.database.store import CandidateDatabase, Indices
 from protoattend.encoders.pretrained import Pretrained
 from protoattend.errors import UserError
 from protoattend.export import load_classifier, save_classifier
-from protoattend.training import checkpoint, distributed
-from protoattend.training import prepare as ready
-from protoattend.training.batches import Augment
-from protoattend.training.candidates import Strategy, make_strategy
 from protoattend.training.checkpoint import Checkpoints
-from protoattend.training.compiling import compiled
-from protoattend.training.config import TrainingConfig
-from protoattend.training.features import cache_features
 from protoattend.training.history import History
-from protoattend.training.loop import train
-from protoattend.training.losses import prototype_terms
-from protoattend.training.measure import measure_with_prototypes
-from protoattend.training.progress import progress_bar
 from protoattend.training.schedule import Schedule
 from protoattend.trust.assess import Assessment
 from protoattend.trust.calibration import Recalibration
@@ -188,129 +174,9 @@ class ProtoAttendClassifier(ClassifierMixin, BaseEstimator):
         `checkpoint_to` is a folder for checkpoints. After a crash or Ctrl-C, the same call with `resume_from` that
         folder goes on, writes further checkpoints there, and ends with the weights it would have had.
         """
-        if not (isinstance(self.n_processes, int) and self.n_processes >= 1):
-            raise UserError(f"n_processes must be an integer of at least 1, but got {self.n_processes!r}.")
-        data = (X, y, sample_weight, checkpoint_to, resume_from)
-        with ExitStack() as stack:
-            stack.enter_context(distributed.joined())
-            if self.n_processes > 1 and ranks().size == 1:
-                silent = clone(self).set_params(verbose=0)
-                stack.enter_context(distributed.companions(self.n_processes, _fit, (silent, *data)))
-            _fit(self, *data)
+        data = fitting.Data(X, y, sample_weight, checkpoint_to, resume_from)
+        self._keep(*fitting.fit(self.get_params(deep=False), data))
         return self
-
-    def _fit(
-        self,
-        X: Any,
-        y: Any,
-        sample_weight: Any,
-        checkpoint_to: str | os.PathLike[str] | Checkpoints | None,
-        resume_from: str | os.PathLike[str] | None,
-    ) -> None:
-        found = None if resume_from is None else checkpoint.read(resume_from)
-        seed = ready.draw_seed(self.random_state) if found is None else found.seed
-        with ready.seeded(seed) as generator:
-            prepared = ready.prepare(
-                X,
-                y,
-                learn_inputs=ready.input_learner(self.categorical_features, self.encoder),
-                validation_fraction=self.validation_fraction,
-                generator=generator,
-                sample_weight=sample_weight,
-                undersample=self.undersample,
-            )
-            if self.normalize == "sparsemax":
-                warn_of_unusual_weights(prepared.weights)
-            encoder = ready.make_encoder(self.encoder, prepared)
-            augment = ready.make_augment(self.augment, prepared.inputs, encoder)
-            length = prepared.train.rows_of_an_epoch
-            config = ready.make_config(self.get_params(deep=False), length, can_mix=encoder.can_mix)
-            device = ready.resolve_device(self.device)
-            trained, cached = cache_features(encoder, prepared, device=device, verbose=self.verbose)
-            model = ready.make_model(
-                trained,
-                len(prepared.classes),
-                d_att=self.d_att,
-                d_out=self.d_out,
-                normalize=self.normalize,
-                device=self.device,
-            )
-            strategy = self._strategy(cached, config, augment)
-            with ExitStack() as stack:
-                if self.compile:
-                    stack.enter_context(compiled(model.encoder))
-                keeper: checkpoint.Keeper = checkpoint.NoKeeper()
-                if (to := checkpoint_to or resume_from) is not None:
-                    keeper = stack.enter_context(
-                        checkpoint.FileKeeper(
-                            to if isinstance(to, Checkpoints) else Checkpoints(to),
-                            seed=seed,
-                            identity=checkpoint.identity(self.get_params(deep=False), prepared.everything),
-                            strategy=strategy,
-                            found=found,
-                        )
-                    )
-                history = self._train(model, cached, config, strategy, augment, generator, seed, keeper)
-        encoded = encode_together(model, cached.candidate_samples())
-        model.encoder = encoder
-        database = CandidateDatabase.build(
-            model,
-            prepared.X,
-            prepared.y,
-            inputs=prepared.inputs,
-            classes=prepared.classes,
-            weights=prepared.weights,
-            encoded=encoded,
-        )
-        self._keep(database, history)
-
-    def _strategy(self, prepared: ready.Prepared, config: TrainingConfig, augment: Augment | None) -> Strategy:
-        device = ready.resolve_device(self.device)
-
-        def fetch(rows: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-            x = prepared.train.samples[rows]
-            x = x if augment is None else augment(x, generator)
-            return x.to(device), prepared.train.labels[rows].to(device)
-
-        return make_strategy(
-            self.candidates,
-            fetch=fetch,
-            shuffled=prepared.train.shuffled,
-            n_rows=prepared.train.rows_of_an_epoch,
-            n_candidates=self.n_candidates,
-            batch_size=config.batch_size,
-            normalize=self.normalize,
-        )
-
-    def _train(
-        self,
-        model: ProtoAttend,
-        prepared: ready.Prepared,
-        config: TrainingConfig,
-        strategy: Strategy,
-        augment: Augment | None,
-        generator: torch.Generator,
-        seed: int,
-        keeper: checkpoint.Keeper,
-    ) -> History:
-        device = next(model.parameters()).device
-        class_weight = ready.class_weights(self.class_weight, prepared.train, prepared.classes, device)
-        measure = None
-        if (validation := prepared.measured(class_weight)) is not None:
-            candidates = prepared.validation_candidates(generator)
-            measure = partial(measure_with_prototypes, model, validation, candidates)
-        with progress_bar(self.verbose, config.max_epochs, "ProtoAttend") as on_step:
-            return train(
-                model,
-                prepared.train,
-                config,
-                loss_terms=prototype_terms(config, strategy, class_weight, prepared.row_weights(device)),
-                measure=measure,
-                seed=seed,
-                augment=augment,
-                on_step=on_step,
-                keeper=keeper,
-            )
 
     def _keep(self, database: CandidateDatabase, history: History) -> None:
         """Become fitted: what fit and load end with."""
@@ -561,11 +427,6 @@ class ProtoAttendClassifier(ClassifierMixin, BaseEstimator):
         tags.input_tags.allow_nan = True  # a missing value, handled
         tags.non_deterministic = self.random_state is None
         return tags
-
-
-def _fit(classifier: ProtoAttendClassifier, *arguments: Any) -> None:
-    """What each of several processes does."""
-    classifier._fit(*arguments)
 
 
 def _confidence(decisions: Decisions) -> np.ndarray:

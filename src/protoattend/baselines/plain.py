@@ -14,12 +14,22 @@ from torch import nn
 from protoattend.data.samples import chunks
 from protoattend.encoders.build import rows_at_once
 from protoattend.encoders.pretrained import Pretrained
-from protoattend.training import prepare as ready
-from protoattend.training.features import cache_features
+from protoattend.fitting import Data, set_up
 from protoattend.training.loop import train
 from protoattend.training.losses import plain_terms
 from protoattend.training.measure import measure_plain
+from protoattend.training.prepare import draw_seed, seeded
 from protoattend.training.progress import progress_bar
+
+# What the setup asks of the attention that this classifier has not.
+WITHOUT_ATTENTION = {
+    "objective": "self",
+    "attention_weight": 1.0,
+    "lambda_sparse": 0.0,
+    "lambda_conf": 0.0,
+    "d_att": 1,
+    "normalize": "softmax",
+}
 
 
 class PlainClassifier(ClassifierMixin, BaseEstimator):
@@ -69,53 +79,24 @@ class PlainClassifier(ClassifierMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> PlainClassifier:
         """Train on X and y; weights count as in ProtoAttendClassifier."""
-        seed = ready.draw_seed(self.random_state)
-        with ready.seeded(seed) as generator:
-            prepared = ready.prepare(
-                X,
-                y,
-                learn_inputs=ready.input_learner(self.categorical_features, self.encoder),
-                validation_fraction=self.validation_fraction,
-                generator=generator,
-                sample_weight=sample_weight,
-                undersample=self.undersample,
-            )
-            unused = {
-                "objective": "self",
-                "attention_weight": 1.0,
-                "lambda_sparse": 0.0,
-                "lambda_conf": 0.0,
-                "d_att": 1,
-            }
-            encoder = ready.make_encoder(self.encoder, prepared)
-            augment = ready.make_augment(self.augment, prepared.inputs, encoder)
-            params = self.get_params(deep=False) | unused
-            config = ready.make_config(params, prepared.train.rows_of_an_epoch, can_mix=encoder.can_mix)
-            device = ready.resolve_device(self.device)
-            trained, prepared = cache_features(encoder, prepared, device=device, verbose=self.verbose)
-            model = ready.make_model(
-                trained,
-                len(prepared.classes),
-                d_att=1,
-                d_out=self.d_out,
-                normalize="softmax",
-                device=self.device,
-            )
-            class_weight = ready.class_weights(self.class_weight, prepared.train, prepared.classes, device)
-            validation = prepared.measured(class_weight)
-            with progress_bar(self.verbose, config.max_epochs, "plain encoder") as on_step:
+        seed = draw_seed(self.random_state)
+        with seeded(seed) as generator:
+            setup = set_up(self.get_params(deep=False) | WITHOUT_ATTENTION, Data(X, y, sample_weight), generator)
+            validation = setup.prepared.measured(setup.class_weight)
+            row_weights = setup.prepared.row_weights(setup.device)
+            with progress_bar(self.verbose, setup.config.max_epochs, "plain encoder") as on_step:
                 self.history_ = train(
-                    model,
-                    prepared.train,
-                    config,
-                    loss_terms=plain_terms(config, class_weight, prepared.row_weights(device)),
-                    measure=None if validation is None else partial(measure_plain, model, validation),
+                    setup.model,
+                    setup.prepared.train,
+                    setup.config,
+                    loss_terms=plain_terms(setup.config, setup.class_weight, row_weights),
+                    measure=None if validation is None else partial(measure_plain, setup.model, validation),
                     seed=seed,
-                    augment=augment,
+                    augment=setup.augment,
                     on_step=on_step,
                 )
-        model.encoder = encoder
-        self.model_, self.inputs_, self.classes_ = model, prepared.inputs, prepared.classes.values
+        setup.model.encoder = setup.encoder
+        self.model_, self.inputs_, self.classes_ = setup.model, setup.whole.inputs, setup.whole.classes.values
         return self
 
     def predict(self, X: Any) -> np.ndarray:
