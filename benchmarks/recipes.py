@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,13 +24,14 @@ from protoattend.baselines.plain import PlainClassifier
 from protoattend.data import datasets
 from protoattend.encoders.image import FastCNN
 
-RECIPE: Mapping[str, Any] = {"mixup": 0.0, "label_smoothing": 0.1, "optimizer": "sgd", "attention_weight": 0.3}
+RECIPE: Mapping[str, Any] = {"mixup": 0.0, "label_smoothing": 0.1, "attention_weight": 0.3}
 VARIANTS: Mapping[str, dict[str, Any]] = {
     "recipe": {},
     "attention_weight=1": {"attention_weight": 1.0},
     "attention_weight=0.1": {"attention_weight": 0.1},
     "label_smoothing=0": {"label_smoothing": 0.0},
     "optimizer=adam": {"optimizer": "adam"},
+    "optimizer=sgd": {"optimizer": "sgd"},
     "mixup=1": {"mixup": 1.0},
     "softmax": {"normalize": "softmax"},
     "bank": {"candidates": "bank"},
@@ -43,13 +45,14 @@ def train(name: str, task: Task, X: np.ndarray, y: np.ndarray) -> dict[str, Any]
     shared = {
         "encoder": FastCNN(3 if X.ndim == 4 else 1, WIDTHS),
         "augment": task.augment,
+        "optimizer": task.optimizer,
         "max_epochs": task.epochs,
         "validation_fraction": HELD_OUT / len(y),
         "random_state": 0,
         "verbose": 0,
     }
     if name == PLAIN:
-        clf: Any = PlainClassifier(**shared, **{key: RECIPE[key] for key in ("mixup", "label_smoothing", "optimizer")})
+        clf: Any = PlainClassifier(**shared, **{key: RECIPE[key] for key in ("mixup", "label_smoothing")})
     else:
         clf = ProtoAttendClassifier(**{**shared, **RECIPE, **VARIANTS[name]})
     history = clf.fit(X, y).history_
@@ -74,7 +77,7 @@ def main() -> None:
     X, y = np.asarray(data.X), np.asarray(data.y)
     if arguments.quick:
         for name in (PLAIN, "recipe"):
-            print(name, train(name, Task(task.data, task.augment, epochs=1, seeds=1), X[:14_000], y[:14_000]))
+            print(name, train(name, replace(task, epochs=1), X[:14_000], y[:14_000]))
         return
     path = record.RESULTS / f"recipes-{task.data}.json"
     found = json.loads(path.read_text())["variants"] if path.exists() else {}
@@ -83,7 +86,13 @@ def main() -> None:
             continue
         found[name] = train(name, task, X, y)
         print(f"{name}: {found[name]}", flush=True)
-        figures = {"recipe": dict(RECIPE), "epochs": task.epochs, "widths": WIDTHS, "held_out": HELD_OUT, "seed": 0}
+        figures = {
+            "recipe": {**RECIPE, "optimizer": task.optimizer},
+            "epochs": task.epochs,
+            "widths": WIDTHS,
+            "held_out": HELD_OUT,
+            "seed": 0,
+        }
         record.write(f"recipes-{task.data}", figures | {"variants": found})
 
 
