@@ -61,13 +61,13 @@ class ProtoAttendClassifier(ClassifierMixin, BaseEstimator):
     max_epochs : a number, or "auto" by the size of the data.
     learning_rate, weight_decay, schedule : of the optimizer; schedule None is one-cycle.
     optimizer : "adam", or "sgd" for the encoder's own weights (with momentum, at 80 times learning_rate; the heads stay
-        with Adam), which is better for convolutional encoders on large data.
+        with Adam), which is worth trying with convolutional encoders on large data.
     attention_weight : weight of the objective's prototype and joint terms beside its self term; 1 is the paper's sum,
         and below 1 the encoder learns more as a plain one would (worth trying on large data).
     mixup : how strongly training inputs are blended in pairs, from 0 to 1 (images and tables); it keeps prototypes
         diverse and confidence honest.
-    label_smoothing : share of each target that is spread over all classes, from 0 to below 1; 0.1 makes training on
-        large data more accurate.
+    label_smoothing : share of each target that is spread over all classes, from 0 to below 1; 0.1 is worth trying on
+        large data.
     d_att, d_out : widths of queries and keys, and of values.
     class_weight : None, "balanced" or {label: weight}, in the loss.
     undersample : None or {label: share}: how much of a frequent class is kept, in batches (each epoch anew) and in the

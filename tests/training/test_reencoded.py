@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from protoattend.core.model import Fresh, ProtoAttend, Reencoded, settled
 from protoattend.training.batches import Batch, Labelled
-from protoattend.training.candidates import make_strategy
+from protoattend.training.candidates import SampledStrategy, make_strategy
 from protoattend.training.config import TrainingConfig
 from protoattend.training.losses import prototype_terms
 
@@ -29,18 +29,24 @@ def make_model() -> ProtoAttend:
     return model
 
 
-def gradients(source: type[Fresh | Reencoded], weights: Tensor | None = None) -> tuple[dict[str, Tensor], int]:
-    model = make_model()
+def sampled(n_candidates: int, normalize: str) -> SampledStrategy:
     strategy = make_strategy(
         "sampled",
         fetch=lambda rows, generator: (DATA.samples[rows], DATA.labels[rows]),
         shuffled=DATA.shuffled,
         n_rows=len(DATA),
-        n_candidates=D,
+        n_candidates=n_candidates,
         batch_size=B,
-        normalize="sparsemax",
+        normalize=normalize,
     )
-    strategy.source = source  # type: ignore[attr-defined]
+    assert isinstance(strategy, SampledStrategy)
+    return strategy
+
+
+def gradients(source: type[Fresh | Reencoded], weights: Tensor | None = None) -> tuple[dict[str, Tensor], int]:
+    model = make_model()
+    strategy = sampled(D, "sparsemax")
+    strategy.source = source
     encoded = 0
 
     def count(module: nn.Module, inputs: tuple[Tensor], output: Tensor) -> None:
@@ -69,20 +75,9 @@ def test_same_gradients_through_few_candidates(weights: Tensor | None) -> None:
 
 
 def test_the_strategy_chooses_it_where_it_pays() -> None:
-    def source(n_candidates: int, normalize: str) -> object:
-        return make_strategy(
-            "sampled",
-            fetch=lambda rows, generator: (DATA.samples[rows], DATA.labels[rows]),
-            shuffled=DATA.shuffled,
-            n_rows=len(DATA),
-            n_candidates=n_candidates,
-            batch_size=B,
-            normalize=normalize,
-        ).source  # type: ignore[attr-defined]
-
-    assert source(32 * B, "sparsemax") is Reencoded
-    assert source(32 * B - 1, "sparsemax") is Fresh
-    assert source(32 * B, "softmax") is Fresh, "softmax gives every candidate weight, and gradient"
+    assert sampled(32 * B, "sparsemax").source is Reencoded
+    assert sampled(32 * B - 1, "sparsemax").source is Fresh
+    assert sampled(32 * B, "softmax").source is Fresh, "softmax gives every candidate weight, and gradient"
 
 
 def test_batch_norm_goes_by_its_running_statistics_for_candidates_alone() -> None:

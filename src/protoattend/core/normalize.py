@@ -10,6 +10,8 @@ from torch import Tensor
 
 from protoattend.errors import UserError, choose
 
+FEW = 16  # a score in so many at the most contends: then a list of them is quicker to go through than the matrix
+
 
 def softmax(scores: Tensor, dim: int = -1, *, exclude: Tensor | None = None, weights: Tensor | None = None) -> Tensor:
     """Return softmax weights along `dim`; candidates where `exclude` is true get weight 0.
@@ -142,14 +144,11 @@ def _sparsemax(scores: Tensor, weights: Tensor | None) -> Tensor:
     """
     largest = scores.detach().amax(-1, keepdim=True)
     require_a_finite_maximum(largest)
-    reach = 1.0 if weights is None else 1.0 / weights[scores.detach().argmax(-1, keepdim=True)]
+    reach = torch.ones_like(largest) if weights is None else 1.0 / weights[scores.detach().argmax(-1, keepdim=True)]
     near = scores.detach() >= largest - reach  # with the largest itself, also where the difference rounds to it
     if int(near.count_nonzero()) * FEW > near.numel():
         return cast(Tensor, _AmongAll.apply(scores, weights, largest))
-    return cast(Tensor, _AmongFew.apply(scores, weights, largest, near))
-
-
-FEW = 16  # a score in so many at the most contends: then a list of them is quicker to go through than the matrix
+    return cast(Tensor, _AmongFew.apply(scores, weights, largest, reach, near))
 
 
 class _AmongFew(torch.autograd.Function):
@@ -159,16 +158,15 @@ class _AmongFew(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, scores: Tensor, weights: Tensor | None, largest: Tensor, near: Tensor) -> Tensor:
+    def forward(
+        ctx: Any, scores: Tensor, weights: Tensor | None, largest: Tensor, reach: Tensor, near: Tensor
+    ) -> Tensor:
         width = scores.shape[-1]
         positions = near.flatten().nonzero().squeeze(1)
         rows, columns = positions // width, positions % width
         shifted = scores.flatten()[positions] - largest.flatten()[rows]
         counts = None if weights is None else weights[columns]
-        floor = torch.full_like(largest.flatten(), -1.0)
-        if weights is not None:
-            floor = -1.0 / weights[scores.argmax(-1).flatten()]
-        projected = shifted - ragged_threshold(shifted, rows, floor, counts)[rows]
+        projected = shifted - ragged_threshold(shifted, rows, -reach.flatten(), counts)[rows]
         if counts is not None:
             projected *= counts
         inside = projected > 0
@@ -179,7 +177,7 @@ class _AmongFew(torch.autograd.Function):
         return whole.view(scores.shape)
 
     @staticmethod
-    def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor, None, None, None]:
+    def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor, None, None, None, None]:
         positions, rows, counts = ctx.saved_tensors
         gradient = grad_outputs[0].flatten()[positions]
         once = torch.ones_like(gradient) if counts is None else counts
@@ -187,7 +185,7 @@ class _AmongFew(torch.autograd.Function):
         mean = total.index_add(0, rows, once * gradient) / size.index_add(0, rows, once)
         whole = gradient.new_zeros(ctx.shape.numel())
         whole = whole.index_put((positions,), once * (gradient - mean[rows]))
-        return whole.view(ctx.shape), None, None, None
+        return whole.view(ctx.shape), None, None, None, None
 
 
 class _AmongAll(torch.autograd.Function):

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from protoattend.database.search import Decisions, Prototypes, Searchable
+from protoattend.database.answers import Attention, Decisions, Prototypes, Searchable
 from protoattend.errors import MissingExtra, UserError
 
 if TYPE_CHECKING:
@@ -43,6 +43,8 @@ class Search(Protocol):
     def prototypes(
         self, queries: Tensor, candidates: Searchable, *, normalize: str, own: Tensor | None = None
     ) -> list[Prototypes]: ...
+
+    def attend(self, queries: Tensor, candidates: Searchable, *, normalize: str, top: int = 10) -> Attention: ...
 
 
 @dataclass(frozen=True)
@@ -181,6 +183,15 @@ class Approximation:
                 inside = weights > 0
                 prototypes.append(Prototypes(positions[order[inside]], weights[inside].to(queries.dtype)))
         return prototypes
+
+    def attend(self, queries: Tensor, candidates: Searchable, *, normalize: str, top: int = 10) -> Attention:
+        """Return the decisions and the `top` heaviest prototypes among those found; weight 0 where there are fewer."""
+        positions = torch.zeros(len(queries), top, dtype=torch.int64)
+        weights = queries.new_zeros(len(queries), top)
+        for i, found in enumerate(self.prototypes(queries, candidates, normalize=normalize)):
+            n = min(top, len(found.weights))
+            positions[i, :n], weights[i, :n] = found.positions[:n], found.weights[:n]
+        return Attention(self.decide(queries, candidates, normalize=normalize), positions, weights)
 
     def _found(self, queries: Tensor, candidates: Searchable, normalize: str, own: Tensor | None) -> Iterator[Found]:
         ids = self.ids

@@ -45,16 +45,19 @@ def attend(queries: Tensor, candidates: Searchable, *, normalize: str, top: int 
     """Return the decisions and, from the same scan, the `top` heaviest prototypes of each query."""
     choose(normalize, ("softmax", "sparsemax"), "normalize")
     if normalize == "softmax":
-        found = [(p.positions[:top], p.weights[:top]) for p in prototypes(queries, candidates, normalize=normalize)]
-        decisions = decide(queries, candidates, normalize=normalize)
-        positions, weights = (torch.stack(column) for column in zip(*found, strict=True))
-        return Attention(decisions, positions, weights)
+        heaviest = [weights.topk(min(top, weights.shape[1])) for weights in _softmax_weights(queries, candidates, None)]
+        missing = (0, max(0, top - len(candidates.keys)))
+        return Attention(
+            decide(queries, candidates, normalize=normalize),
+            F.pad(torch.cat([found.indices for found in heaviest]), missing),
+            F.pad(torch.cat([found.values for found in heaviest]), missing),
+        )
     supports = [kept for some, _ in _query_blocks(queries, None) for kept in _supports(some, candidates, None, None)]
-    heaviest = [kept.heaviest(top) for kept in supports]
+    tops = [kept.heaviest(top) for kept in supports]
     return Attention(
         _joined([kept.decide(candidates) for kept in supports]),
-        _together([positions for positions, _ in heaviest]),
-        _together([weights for _, weights in heaviest]),
+        _together([positions for positions, _ in tops]),
+        _together([weights for _, weights in tops]),
     )
 
 
@@ -69,10 +72,7 @@ def prototypes(
             for kept in _supports(some, candidates, theirs, chunk):
                 found += kept.split()
         return found
-    size = max(1, HELD // len(candidates.keys))
-    for some, theirs in _query_blocks(queries, own, size):
-        scores = _without_own(attention_scores(some, candidates.keys.to(some.dtype)), theirs, 0)
-        weights = softmax(scores, weights=candidates.weights)
+    for weights in _softmax_weights(queries, candidates, own):
         ordered = weights.sort(dim=1, descending=True)
         found += [Prototypes(p[w > 0], w[w > 0]) for w, p in zip(ordered.values, ordered.indices, strict=True)]
     return found
@@ -102,7 +102,7 @@ class _Supports:
 
     def heaviest(self, top: int) -> tuple[Tensor, Tensor]:
         """Return positions and weights `(n_rows, top)` of each row's heaviest; where there are fewer, weight 0."""
-        order = self.weights.argsort(descending=True)
+        order = self.weights.argsort(descending=True, stable=True)
         order = order[self.rows[order].argsort(stable=True)]  # by row, then by weight
         counts = torch.bincount(self.rows, minlength=self.n_rows)
         place = torch.arange(top, device=order.device)
@@ -147,6 +147,13 @@ def _without_own(scores: Tensor, own: Tensor | None, start: int) -> Tensor:
         inside = ((own >= start) & (own < start + scores.shape[1])).nonzero().squeeze(1)
         scores[inside, own[inside] - start] = -torch.inf
     return scores
+
+
+def _softmax_weights(queries: Tensor, candidates: Searchable, own: Tensor | None) -> Iterator[Tensor]:
+    """Yield the weights of all candidates `(b, D)`, for as many queries at a time as memory allows."""
+    for some, theirs in _query_blocks(queries, own, max(1, HELD // len(candidates.keys))):
+        scores = _without_own(attention_scores(some, candidates.keys.to(some.dtype)), theirs, 0)
+        yield softmax(scores, weights=candidates.weights)
 
 
 def _decide_softmax(queries: Tensor, candidates: Searchable, own: Tensor | None, chunk: int | None) -> Decisions:

@@ -21,11 +21,11 @@ from protoattend.data.weights import check_weights
 from protoattend.database import condense, edits
 from protoattend.database import folder as on_disk
 from protoattend.database import search as exact
+from protoattend.database.answers import Attention, Decisions, Prototypes, Searchable
 from protoattend.database.encode import decision_weight, encode, fingerprint
 from protoattend.database.neighbours import Approximation, Neighbours, Search
 from protoattend.database.rounding import Rounding
 from protoattend.database.rows import Block, Blocks, Indices, Rows, heeding_labels
-from protoattend.database.search import Decisions, Prototypes, Searchable
 from protoattend.errors import StaleDatabase, UserError
 
 WORTH_A_COPY = 1 << 26  # bytes of keys that are laid out anew for single queries; larger ones stay mapped from disk
@@ -294,6 +294,12 @@ class CandidateDatabase:
         """Return each query's candidates of non-zero weight, by position in `rows`."""
         search: Search = self._approximation or exact
         return search.prototypes(self._asked(queries), self._searchable, normalize=self.model.normalize, own=own)
+
+    def attend(self, queries: Tensor, *, top: int = 10) -> Attention:
+        """Return the decisions and the `top` heaviest prototypes of each query, by position in `rows`."""
+        search: Search = self._approximation or exact
+        found = search.attend(self._asked(queries), self._searchable, normalize=self.model.normalize, top=top)
+        return found if self.rounding is None else replace(found, decisions=replace(found.decisions, exact=False))
 
     def scores(self, query: Tensor) -> Tensor:
         """Return the attention scores `(D,)` of one query `(d_att,)` with all rows, in float64."""

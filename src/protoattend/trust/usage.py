@@ -74,21 +74,14 @@ ARRAYS = tuple(field.name for field in fields(PrototypeUsage) if field.name != "
 
 def prototype_usage(database: CandidateDatabase, queries: Tensor) -> PrototypeUsage:
     """Return what the decisions on queries `(n, d_att)` rest on."""
-    decisions = database.decide(queries)
-    found = database.prototypes(queries)
-    width = min(MOST, max(len(prototypes.weights) for prototypes in found))
-    positions = np.zeros((len(found), width), dtype=np.int64)
-    weights = np.zeros((len(found), width))
-    for i, prototypes in enumerate(found):
-        kept = min(width, len(prototypes.weights))
-        positions[i, :kept] = prototypes.positions[:kept]
-        weights[i, :kept] = prototypes.weights[:kept]
+    found = database.attend(queries, top=MOST)
+    decisions, positions = found.decisions, found.positions.numpy()
     return PrototypeUsage(
         confidence=confidence(decisions.class_mass, decisions.logits.argmax(1)).double().numpy(),
         class_mass=decisions.class_mass.double().numpy(),
         indices=database.rows.ids[positions],
         labels=database.rows.labels.numpy()[positions],
-        weights=weights,
+        weights=found.weights.double().numpy(),
         classes=tuple(str(label) for label in database.classes.values.tolist()),
     )
 
