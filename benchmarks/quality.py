@@ -1,6 +1,6 @@
 """How accurate the plain encoder and ProtoAttend are on a real data set, with the same encoder and training.
 
-    PROTOATTEND_DATA=../shared/data python benchmarks/quality.py NAME [--seed 0]
+    PROTOATTEND_DATA=../shared/data python benchmarks/quality.py NAME [--seed 0] [--keep FOLDER]
 
 Trains both through the public API, touches the test split once, writes benchmarks/results/quality-NAME.json.
 Settings were chosen on parts of the training split.
@@ -11,12 +11,14 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import record
 from real_encoders import efficientnet_lite0, minilm
+from safetensors.torch import save_file
 from sklearn.metrics import balanced_accuracy_score
 
 from protoattend import ProtoAttendClassifier
@@ -29,11 +31,10 @@ EXPLAINED = 1000  # test rows, spread over the split, whose prototypes are count
 
 @dataclass(frozen=True)
 class Experiment:
-    """A data set, its task, the parameters that both classifiers share, and those of attention."""
+    """A data set, its task, and the parameters that both classifiers share."""
 
     data: str
     params: Callable[[], Mapping[str, Any]]
-    attention: Mapping[str, Any] = field(default_factory=dict)
     features: Callable[[Any], Any] = lambda X: X
     labels: Callable[[np.ndarray], np.ndarray] = lambda y: y
 
@@ -67,11 +68,10 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         "fashion-mnist",
         lambda: {
             "encoder": "fast-cnn",
-            "augment": PAPER_AUGMENTATION["fashion-mnist"],
+            "augment": Augmentation(padding=1, horizontal=True),
             "max_epochs": 9,
             **LARGE,
         },
-        {"attention_weight": 0.3},
     ),
     "cifar-fast-cnn": Experiment(
         "cifar-10",
@@ -82,7 +82,6 @@ EXPERIMENTS: Mapping[str, Experiment] = {
             "max_epochs": 24,
             **LARGE,
         },
-        {"attention_weight": 0.3},
     ),
     "dbpedia-vdcnn": Experiment("dbpedia", lambda: {"encoder": "vdcnn", "mixup": 0.0, "max_epochs": 4}),
     "fruits-resnet32": Experiment(
@@ -133,24 +132,31 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("name", choices=EXPERIMENTS)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--keep", type=Path, help="folder in which both trained classifiers are kept")
     arguments = parser.parse_args()
     experiment = EXPERIMENTS[arguments.name]
     train, test = (datasets.load(experiment.data, split) for split in datasets.SPLITS)
     params = {**experiment.params(), "random_state": arguments.seed}
-    plain = run(PlainClassifier(**params), train, test, experiment)
+    plain_classifier = PlainClassifier(**params)
+    plain = run(plain_classifier, train, test, experiment)
     print(f"plain encoder: {plain.accuracy:.4f} in {plain.minutes:.1f} minutes", flush=True)
-    ours = ProtoAttendClassifier(**params, **experiment.attention)
+    ours = ProtoAttendClassifier(**params)
     result = run(ours, train, test, experiment)
     figures = {
         "data": experiment.data,
         "note": train.note,
         "rows": [len(train.y), len(test.y)],
-        "params": {name: str(value)[:200] for name, value in {**params, **experiment.attention}.items()},
+        "params": {name: str(value)[:200] for name, value in params.items()},
         "epochs": len(ours.history_),
         "plain": vars(plain),
         "protoattend": {**vars(result), **explanations(ours, test, experiment)},
         "seed": arguments.seed,
     }
+    if arguments.keep is not None:
+        kept = arguments.keep / arguments.name
+        kept.mkdir(parents=True, exist_ok=True)
+        ours.save(kept / "protoattend")
+        save_file(plain_classifier.model_.state_dict(), kept / "plain.safetensors")
     record.write(f"quality-{arguments.name}", figures)
     print(
         f"quality {arguments.name} plain={plain.accuracy:.4f} accuracy={result.accuracy:.4f} "

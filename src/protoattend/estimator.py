@@ -57,13 +57,15 @@ class ProtoAttendClassifier(ClassifierMixin, BaseEstimator):
         "self+prototype+joint".
     lambda_sparse, lambda_conf : weights of the sparsity and confidence regularisers.
     candidates : "in-batch", "sampled" (the paper) or "bank"; n_candidates is how many of the latter two.
+    n_prototypes : how many prototypes, in the median, make 95 % of a decision by sparsemax at the most; after training,
+        weights are made sharper until it holds. None leaves them as learned: more prototypes, and finer confidence.
     batch_size : rows of a step at the most; small data gets smaller batches, so that an epoch has 16 steps.
     max_epochs : a number, or "auto" by the size of the data.
     learning_rate, weight_decay, schedule : of the optimizer; schedule None is one-cycle.
     optimizer : "adam", or "sgd" for the encoder's own weights (with momentum, at 80 times learning_rate; the heads stay
         with Adam), which is worth trying with convolutional encoders on large data.
-    attention_weight : weight of the objective's prototype and joint terms beside its self term; 1 is the paper's sum,
-        and below 1 the encoder learns more as a plain one would (worth trying on large data).
+    attention_weight : weight of the objective's prototype and joint terms beside its self term; 1 is the paper's sum;
+        the less it is, the more the encoder learns as a plain one would.
     mixup : how strongly training inputs are blended in pairs, from 0 to 1 (images and tables); it keeps prototypes
         diverse and confidence honest.
     label_smoothing : share of each target that is spread over all classes, from 0 to below 1; 0.1 is worth trying on
@@ -103,12 +105,13 @@ class ProtoAttendClassifier(ClassifierMixin, BaseEstimator):
         lambda_conf: float = 0.0,
         candidates: str = "in-batch",
         n_candidates: int | None = None,
+        n_prototypes: int | None = 8,
         batch_size: int = 256,
         max_epochs: int | str = "auto",
         learning_rate: float = 2.5e-3,
         weight_decay: float = 0.0,
         optimizer: str = "adam",
-        attention_weight: float = 1.0,
+        attention_weight: float = 0.3,
         mixup: float = 1.0,
         label_smoothing: float = 0.0,
         schedule: Schedule | None = None,
@@ -133,6 +136,7 @@ class ProtoAttendClassifier(ClassifierMixin, BaseEstimator):
         self.lambda_conf = lambda_conf
         self.candidates = candidates
         self.n_candidates = n_candidates
+        self.n_prototypes = n_prototypes
         self.batch_size = batch_size
         self.max_epochs = max_epochs
         self.learning_rate = learning_rate

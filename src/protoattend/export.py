@@ -32,7 +32,8 @@ from protoattend.trust.conformal import Conformal
 if TYPE_CHECKING:
     from protoattend.estimator import ProtoAttendClassifier
 
-WHAT, VERSION = "protoattend classifier", 1
+WHAT, VERSION, OLDEST = "protoattend classifier", 2, 1
+_KEY_LAYERS_OF_VERSION_1 = 2  # its keys had lengths of their own
 
 
 def save_classifier(classifier: ProtoAttendClassifier, folder: str | os.PathLike[str]) -> None:
@@ -53,6 +54,7 @@ def save_classifier(classifier: ProtoAttendClassifier, folder: str | os.PathLike
             "categorical_features": _listed(params["categorical_features"]),
         },
         "own_module": _how_given(params["encoder"]),
+        "keys_of_one_length": len(classifier.model_.key) > _KEY_LAYERS_OF_VERSION_1,
         "inputs": {"kind": classifier.inputs_.kind, "state": classifier.inputs_.state()},
         "classes": _classes_to_json(classifier.classes_),
         "history": asdict(classifier.history_),
@@ -70,7 +72,7 @@ def load_classifier(
 ) -> ProtoAttendClassifier:
     """Read a classifier from its folder, checked."""
     path = Path(folder)
-    meta = read_meta(path, WHAT, VERSION)
+    meta = read_meta(path, WHAT, VERSION, oldest=OLDEST)
     own = "module" if meta["own_module"] is True else meta["own_module"]  # True was written when there was one way
     if own and own != _how_given(encoder):
         raise UserError(
@@ -97,6 +99,8 @@ def load_classifier(
         normalize=params["normalize"],
         device=params["device"],
     )
+    if not meta.get("keys_of_one_length", False):
+        model.key = model.key[:_KEY_LAYERS_OF_VERSION_1]
     try:
         model.load_state_dict(_frozen_state(model) | state)
     except RuntimeError as error:

@@ -16,6 +16,7 @@ from protoattend.core.model import ProtoAttend
 from protoattend.core.ranks import ranks
 from protoattend.data.weights import warn_of_unusual_weights
 from protoattend.database.encode import encode_together
+from protoattend.database.sharpen import sharpen
 from protoattend.database.store import CandidateDatabase
 from protoattend.encoders.build import Encoder
 from protoattend.errors import UserError
@@ -98,6 +99,9 @@ def fit(params: Mapping[str, Any], data: Data) -> tuple[CandidateDatabase, Histo
     count = params["n_processes"]
     if not (isinstance(count, int) and count >= 1):
         raise UserError(f"n_processes must be an integer of at least 1, but got {count!r}.")
+    most = params["n_prototypes"]
+    if most is not None and not (isinstance(most, int) and most >= 1):
+        raise UserError(f"n_prototypes must be an integer of at least 1, or None to leave it open, but got {most!r}.")
     with ExitStack() as stack:
         stack.enter_context(distributed.joined())
         if count > 1 and ranks().size == 1:
@@ -138,7 +142,7 @@ def fit_here(params: Mapping[str, Any], data: Data) -> tuple[CandidateDatabase, 
             on_step=on_step,
             keeper=keeper,
         )
-    return _database(setup), history
+    return _database(setup, params["n_prototypes"]), history
 
 
 def _strategy(params: Mapping[str, Any], setup: Setup) -> Strategy:
@@ -168,8 +172,11 @@ def _measure(setup: Setup, generator: torch.Generator) -> Any:
     return partial(measure_with_prototypes, setup.model, validation, candidates)
 
 
-def _database(setup: Setup) -> CandidateDatabase:
+def _database(setup: Setup, n_prototypes: int | None) -> CandidateDatabase:
     encoded = encode_together(setup.model, setup.prepared.candidate_samples())
+    if n_prototypes is not None:
+        weights = setup.whole.weights
+        encoded = sharpen(setup.model, encoded, torch.from_numpy(weights[weights > 0]), n_prototypes)
     setup.model.encoder = setup.encoder
     return CandidateDatabase.build(
         setup.model,

@@ -160,7 +160,9 @@ class ProtoAttend(nn.Module):
     """ProtoAttend around any encoder that maps a batch to features `(B, ...)`.
 
     Queries and keys are one fully-connected layer with ReLU; values have layer normalisation on top; the decision
-    g() is linear without bias, so that the class scores of a candidate are computed once for all inputs.
+    g() is linear without bias, so that the class scores of a candidate are computed once for all inputs. Keys are then
+    brought to one length, which the paper does not do: where lengths are free, the few candidates with the longest
+    keys become prototypes of everything, the more so the larger the database.
 
     >>> model = ProtoAttend(nn.Flatten(), n_classes=3, in_features=8)
     >>> x = torch.randn(5, 8)
@@ -184,7 +186,7 @@ class ProtoAttend(nn.Module):
         self.encoder = encoder
         self.normalize = normalize
         self.query = nn.Sequential(nn.Linear(width, d_att), nn.ReLU())
-        self.key = nn.Sequential(nn.Linear(width, d_att), nn.ReLU())
+        self.key = nn.Sequential(nn.Linear(width, d_att), nn.ReLU(), nn.RMSNorm(d_att, elementwise_affine=False))
         self.value = nn.Sequential(nn.Linear(width, d_out), nn.ReLU(), nn.LayerNorm(d_out))
         self.decision = nn.Linear(d_out, n_classes, bias=False)
 

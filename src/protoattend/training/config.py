@@ -12,7 +12,7 @@ class TrainingConfig:
     """Everything that steers training."""
 
     objective: str = "self+prototype+joint"
-    attention_weight: float = 1.0
+    attention_weight: float = 0.3
     lambda_sparse: float = 0.0
     lambda_conf: float = 0.0
     batch_size: int = 256
