@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -16,7 +16,7 @@ from protoattend.core.model import ProtoAttend
 from protoattend.core.ranks import ranks
 from protoattend.data.weights import warn_of_unusual_weights
 from protoattend.database.encode import encode_together
-from protoattend.database.sharpen import sharpen
+from protoattend.database.sharpen import lengthen_queries, sharpening
 from protoattend.database.store import CandidateDatabase
 from protoattend.encoders.build import Encoder
 from protoattend.errors import UserError
@@ -174,9 +174,11 @@ def _measure(setup: Setup, generator: torch.Generator) -> Any:
 
 def _database(setup: Setup, n_prototypes: int | None) -> CandidateDatabase:
     encoded = encode_together(setup.model, setup.prepared.candidate_samples())
-    if n_prototypes is not None:
-        weights = setup.whole.weights
-        encoded = sharpen(setup.model, encoded, torch.from_numpy(weights[weights > 0]), n_prototypes)
+    if n_prototypes is not None and setup.model.normalize == "sparsemax":  # softmax gives weight to all in any case
+        weights = torch.from_numpy(setup.whole.weights[setup.whole.weights > 0])
+        factor = sharpening(encoded.queries, encoded.keys, weights, n_prototypes, fewest_steps=0)
+        lengthen_queries(setup.model, factor)
+        encoded = replace(encoded, queries=factor * encoded.queries)
     setup.model.encoder = setup.encoder
     return CandidateDatabase.build(
         setup.model,

@@ -49,6 +49,9 @@ class Blocks:
             return Blocks(self.blocks + other.blocks)
         return Blocks(self.blocks + other.blocks, np.concatenate([self._places(), other._places() + self._laid()]))
 
+    def with_queries_times(self, factor: float) -> Blocks:
+        return replace(self, blocks=tuple(replace(block, queries=factor * block.queries) for block in self.blocks))
+
     def take(self, column: str, positions: np.ndarray | None = None) -> Any:
         """Return a column at some positions, or whole: uncopied where it lies in one block as it is."""
         columns = [getattr(block, column) for block in self.blocks]

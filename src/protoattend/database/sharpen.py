@@ -1,17 +1,15 @@
-"""How many prototypes a decision rests on, set after training.
+"""How many prototypes a decision rests on, set without training.
 
-Training sees a batch of candidates, a decision the whole database, in which many more are near. Where that makes the
-prototypes too many, longer queries make the weights sharper: the order of the candidates stays as it was learned.
+Training sees a batch of candidates, a decision the whole database, in which many more are near. Longer queries make the
+weights sharper and shorter ones flatter; the order of the candidates stays as it was learned.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import torch
 from torch import Tensor, nn
 
-from protoattend.core.model import Encoded, ProtoAttend
+from protoattend.core.model import ProtoAttend
 from protoattend.database.answers import Prototypes, Searchable
 from protoattend.database.search import prototypes
 
@@ -21,36 +19,37 @@ STEP = 2**0.25
 STEPS = 48  # at the most: queries 4,096 times as long
 
 
-def sharpen(model: ProtoAttend, encoded: Encoded, weights: Tensor, most: int) -> Encoded:
-    """Lengthen the model's queries until, in the median over rows, `most` prototypes make 95 % of a decision.
+def sharpening(queries: Tensor, keys: Tensor, weights: Tensor, most: int, *, fewest_steps: int = -STEPS) -> float:
+    """Return the least factor on queries at which `most` prototypes make 95 % of a decision by sparsemax.
 
-    `encoded` are the rows of the database, and `weights` `(D,)` how many times each counts, in the counting too. Returns
-    the rows as the model now encodes them. Only sparsemax gets sharper: softmax gives weight to everything anyway.
+    That is in the median over rows of a database, whose queries and keys `(D, d_att)` these are; `weights` `(D,)` is how
+    many times each row counts, in the counting too. The least factor of all is STEP to the power of `fewest_steps`.
     """
-    if model.normalize != "sparsemax":
-        return encoded
     rows = torch.linspace(0, len(weights) - 1, min(ROWS, len(weights))).round().long()
-    low, high = 0, STEPS
+    low, high = fewest_steps, STEPS
     while low < high:
         middle = (low + high) // 2
-        few = _typical_count(STEP**middle * encoded.queries[rows], encoded.keys, weights, weights[rows]) <= most
+        few = _typical_count(STEP**middle * queries[rows], keys, weights, weights[rows]) <= most
         low, high = (low, middle) if few else (middle + 1, high)
-    factor = STEP**low
+    return STEP**low
+
+
+def lengthen_queries(model: ProtoAttend, factor: float) -> None:
+    """Multiply every query of a model, in place, by a factor above 0, which a ReLU passes on."""
     layer = next(part for part in model.query.modules() if isinstance(part, nn.Linear))
-    with torch.no_grad():  # a ReLU passes factors above 0 on
+    with torch.no_grad():
         layer.weight *= factor
         layer.bias *= factor
-    return replace(encoded, queries=factor * encoded.queries)
 
 
-def _typical_count(queries: Tensor, keys: Tensor, weights: Tensor, of_queries: Tensor) -> int:
+def _typical_count(queries: Tensor, keys: Tensor, weights: Tensor, of_queries: Tensor) -> float:
     """Return the median of the queries' prototypes, each query counted as often as its weight says."""
     nothing = keys.new_zeros(len(keys), 0)
     everything = Searchable(keys, nothing, torch.zeros(len(keys), dtype=torch.long), weights)
     found = prototypes(queries, everything, normalize="sparsemax")
     counts, order = torch.tensor([_count(each, weights) for each in found]).sort()
     reached = of_queries[order].cumsum(0)
-    return int(counts[torch.searchsorted(reached, reached[-1] / 2)])
+    return float(counts[torch.searchsorted(reached, reached[-1] / 2)])
 
 
 def _count(found: Prototypes, weights: Tensor) -> float:
@@ -59,5 +58,5 @@ def _count(found: Prototypes, weights: Tensor) -> float:
     share, order = (found.weights / copies).sort(descending=True)
     copies = copies[order]
     missing = SHARE - (share * copies).cumsum(0)
-    last = int((missing <= 0).nonzero()[0]) if bool((missing <= 0).any()) else len(copies) - 1
+    last = min(int((missing > 0).sum()), len(copies) - 1)
     return float(copies[:last].sum() + torch.ceil(copies[last] + missing[last] / share[last] - 1e-4))
