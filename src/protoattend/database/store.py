@@ -27,6 +27,7 @@ from protoattend.database.neighbours import Approximation, Neighbours, Search
 from protoattend.database.rounding import Rounding
 from protoattend.database.rows import Block, Blocks, Indices, Rows, heeding_labels
 from protoattend.errors import StaleDatabase, UserError
+from protoattend.folders import alone
 
 WORTH_A_COPY = 1 << 26  # bytes of keys that are laid out anew for single queries; larger ones stay mapped from disk
 
@@ -103,6 +104,7 @@ class CandidateDatabase:
         checksums are checked of the log and of files up to 1 MB, and of all by `verify`.
         """
         path = Path(folder)
+        home = edits.Home.of(path)  # first: what is changed while it is read is then found out when edits are saved
         meta, own, decision = on_disk.read_folder_meta(path), fingerprint(model), decision_weight(model)
         if (made_by := meta["fingerprint"]) != own:
             raise StaleDatabase(
@@ -115,7 +117,7 @@ class CandidateDatabase:
             next_id = int(rows.ids[-1]) + 1 if isinstance(edit, edits.Added) else next_id
         rounding = Rounding.from_state(meta.get("rounding"))
         database = cls(model, inputs, classes, rows, next_id=next_id, model_fingerprint=own, rounding=rounding)
-        database._home = edits.Home.of(path, len(log))
+        database._home = replace(home, edits=len(log))
         return database
 
     def save(self, folder: str | os.PathLike[str]) -> None:
@@ -127,24 +129,26 @@ class CandidateDatabase:
     def save_edits(self) -> int:
         """Append the edits since `open` to the log in the database's folder; return how many.
 
-        Each edit is written wholly or not at all. One process at a time may do this; where another has edited the
-        folder since, that is an error.
+        Each edit is written wholly or not at all. Processes that do this at once wait for one another; where another
+        has edited the folder since it was opened, that is an error, and the edits stay unsaved.
         """
         home, unsaved = self._require_home(), self._unsaved
-        for edit in unsaved:
-            home = self._home = edits.append(home, edit)
-            self._unsaved = self._unsaved[1:]
+        with alone(home.folder):
+            for edit in unsaved:
+                home = self._home = edits.append(home, edit)
+                self._unsaved = self._unsaved[1:]
         return len(unsaved)
 
     def compact(self) -> None:
         """Write the folder anew with all edits in its columns, so that it opens without a log; wholly or not at all."""
         home = self._require_home()
-        edits.require_unchanged(home)
-        self.save(home.folder)
+        with alone(home.folder):
+            edits.require_unchanged(home)
+            self.save(home.folder)
+        self._home, self._unsaved = edits.Home.of(home.folder), ()
         self._become(
             on_disk.read_folder(home.folder, on_disk.read_folder_meta(home.folder), decision_weight(self.model))
         )
-        self._home, self._unsaved = edits.Home.of(home.folder, 0), ()
 
     def verify(self) -> None:
         """Read every file of the database's folder and raise unless all match their checksums."""
