@@ -19,7 +19,7 @@ from torch import Tensor
 
 from protoattend.database.files import in_pieces, read_columns, verify_columns, write_columns
 from protoattend.database.folder import VERSION, columns_of, read_folder_meta, require_columns, rows_of
-from protoattend.database.rows import Block, Blocks, Rows
+from protoattend.database.rows import Blocks, Rows
 from protoattend.errors import BadFile, UserError
 from protoattend.folders import atomic_folder, read_meta, write_json
 
@@ -76,7 +76,7 @@ class Relocated:
         source = rows.source.copy()
         for i in self.moved(rows):
             source[i] = self.target(source[i])
-        return replace(rows, blocks=Blocks((Block(rows.queries, rows.values, source),)))
+        return replace(rows, blocks=Blocks((replace(rows.blocks.as_one(), source=source),)))
 
     def moved(self, rows: Rows) -> list[int]:
         """Return the positions of the rows concerned."""

@@ -26,6 +26,7 @@ from protoattend.database.encode import decision_weight, encode, fingerprint
 from protoattend.database.neighbours import Approximation, Neighbours, Search
 from protoattend.database.rounding import Rounding
 from protoattend.database.rows import Block, Blocks, Indices, Rows, heeding_labels
+from protoattend.database.samples import exhibit, kept_alike, require_same_form, with_excerpts
 from protoattend.errors import StaleDatabase, UserError
 from protoattend.folders import alone
 
@@ -120,11 +121,18 @@ class CandidateDatabase:
         database._home = replace(home, edits=len(log))
         return database
 
-    def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write the database into `folder`, wholly or not at all."""
+    def save(self, folder: str | os.PathLike[str], *, excerpts: bool = False) -> None:
+        """Write the database into `folder`, wholly or not at all.
+
+        With `excerpts` the samples stay where they are: in their place the folder has thumbnails of images, with the
+        paths of files, and the first 200 characters of texts. A table's rows are kept as they are.
+        """
+        columns = on_disk.columns_of(self._rows)
+        if excerpts:
+            columns = with_excerpts(columns, self._rows, self.inputs)
         rounding = None if self.rounding is None else self.rounding.state()
         meta = {"fingerprint": self.fingerprint, "next_id": self._next_id, "rounding": rounding}
-        on_disk.write_folder(Path(folder), self._rows, meta)
+        on_disk.write_folder(Path(folder), len(self), columns, meta)
 
     def save_edits(self) -> int:
         """Append the edits since `open` to the log in the database's folder; return how many.
@@ -191,7 +199,11 @@ class CandidateDatabase:
 
     def exhibit(self, index: int) -> Any:
         """Return the sample at `index` in the form a person is shown."""
-        return self.inputs.exhibit(self._rows.sample(self._rows.positions([index])[0]))
+        return self.exhibit_at(self._rows.positions([index])[0])
+
+    def exhibit_at(self, position: int) -> Any:
+        """Return the sample at a position in `rows` in that form."""
+        return exhibit(self._rows, self.inputs, position)
 
     def add(self, X: Any, y: Any) -> np.ndarray:
         """Add samples as candidates; return their indices."""
@@ -200,7 +212,7 @@ class CandidateDatabase:
         labels = self.classes.encode(y)
         if len(source) != len(labels):
             raise UserError(f"X and y must be of one length, but X has {len(source)} rows and y has {len(labels)}.")
-        self._require_same_form(source)
+        require_same_form(source, self._rows)
         self._require_current_model()
         encoded = encode(self.model, self.inputs.tensor(source))
         ids = np.arange(self._next_id, self._next_id + len(source))
@@ -211,7 +223,7 @@ class CandidateDatabase:
             heeding_labels(encoded.values @ decision_weight(self.model).T, labels),
             edited=torch.ones(len(ids), dtype=torch.bool),
             weights=torch.ones(len(ids)),
-            blocks=Blocks((Block(encoded.queries, encoded.values, source),)),
+            blocks=Blocks((kept_alike(self._rows, self.inputs, source, encoded),)),
         )
         self._edit(edits.Added(new))
         self._next_id += len(source)
@@ -325,13 +337,6 @@ class CandidateDatabase:
         if len(ids) == len(self):
             raise UserError("a database must keep at least one candidate, but all were to be removed; keep some.")
         return edits.Removed(ids)
-
-    def _require_same_form(self, source: np.ndarray) -> None:
-        of_files = self._rows.of_texts
-        if (source.dtype == object) != of_files:
-            kept, given = ("files", "an array") if of_files else ("arrays", "image files")
-            fix = "an ImageFiles" if of_files else "numpy.asarray(X)"
-            raise UserError(f"this database keeps its images as {kept}, but X is {given}; pass {fix}.")
 
     def _with(self, rows: Rows) -> CandidateDatabase:
         other = copy.copy(self)
