@@ -24,6 +24,10 @@ class StaleDatabase(UserError):
     """The candidate database was made by another model than the one it is used with."""
 
 
+class MissingSamples(UserError):
+    """Whole samples are needed, but the database keeps excerpts of them alone."""
+
+
 class BadFile(UserError):
     """A file or folder is truncated, foreign or of another format version."""
 

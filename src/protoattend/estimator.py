@@ -236,12 +236,13 @@ class ProtoAttendClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         supposed, own = suppose(self.database_, without=without, with_labels=with_labels), None
         if X is None:
-            source, queries = supposed.rows.source, supposed.rows.queries
+            shown = [supposed.exhibit_at(position) for position in range(len(supposed))]
+            queries = supposed.rows.queries
             own = torch.from_numpy(np.searchsorted(self.database_.rows.ids, supposed.rows.ids))
         else:
             source = self._source(X)
+            shown = [self.inputs_.exhibit(row) for row in source]
             queries = encode(self.model_, self.inputs_.tensor(source)).queries
-        shown = [self.inputs_.exhibit(row) for row in source]
         explanations = explain(supposed, queries, shown, top=top, leave_one_out=X is None)
         return (
             explanations if supposed is self.database_ else with_before(explanations, self.database_, queries, own=own)
@@ -394,10 +395,14 @@ class ProtoAttendClassifier(ClassifierMixin, BaseEstimator):
 
     # -- keeping ------------------------------------------------------------------------------------------------------
 
-    def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write model and database into `folder`, wholly or not at all; no pickle."""
+    def save(self, folder: str | os.PathLike[str], *, excerpts: bool = False) -> None:
+        """Write model and database into `folder`, wholly or not at all; no pickle.
+
+        With `excerpts` the folder shows explanations without the training data, and does not hold it: images are kept
+        as thumbnails and texts as their first 200 characters.
+        """
         check_is_fitted(self)
-        save_classifier(self, folder)
+        save_classifier(self, folder, excerpts=excerpts)
 
     @classmethod
     def load(

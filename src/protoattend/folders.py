@@ -39,6 +39,29 @@ def atomic_folder(folder: str | os.PathLike[str]) -> Iterator[Path]:
         shutil.rmtree(fresh, ignore_errors=True)
 
 
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Let one process, or thread, at a time into the block for a folder; others wait, and a crash lets them in.
+
+    The lock is on the folder itself, so it leaves no file; where the folder has been replaced meanwhile, the new one is
+    locked.
+    """
+    import fcntl  # not there on Windows
+
+    while True:
+        try:
+            locked = os.open(folder, os.O_RDONLY)
+        except FileNotFoundError:
+            raise BadFile(f"{folder} must be there to be written to, but it is not; check the path.") from None
+        try:
+            fcntl.flock(locked, fcntl.LOCK_EX)
+            if folder.exists() and os.path.samestat(os.fstat(locked), folder.stat()):
+                yield
+                return
+        finally:
+            os.close(locked)
+
+
 def require_free(target: Path) -> None:
     """Raise unless a folder can be saved as `target`: new, empty, or one that was saved here before."""
     if target.exists() and not target.is_dir():

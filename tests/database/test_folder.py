@@ -7,7 +7,11 @@ import json
 import shutil
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from subprocess import PIPE, Popen
+from threading import Barrier
+from time import sleep
 from typing import Any
 
 import numpy as np
@@ -15,7 +19,7 @@ import pytest
 import torch
 
 from protoattend import CandidateDatabase, ProtoAttendClassifier
-from protoattend.database import files
+from protoattend.database import edits, files
 from protoattend.errors import BadFile, StaleDatabase, UserError
 
 
@@ -147,6 +151,91 @@ def test_two_editors_do_not_overwrite_each_other(opened: CandidateDatabase, tmp_
     opened.compact()
     with pytest.raises(UserError, match="edited or saved anew since"):
         third.save_edits()
+
+
+@pytest.fixture
+def slowly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let time pass between the last look at a folder and what is written then."""
+    monkeypatch.setattr("protoattend.folders.os.fsync", lambda file: sleep(0.02))
+
+
+def at_once(*calls: Callable[[], Any]) -> list[bool]:
+    """Call all of them at the same time, and return which were not told that the folder has changed."""
+    start = Barrier(len(calls))
+
+    def run(call: Callable[[], Any]) -> bool:
+        start.wait()
+        try:
+            call()
+        except UserError as error:
+            return "edited or saved anew since" not in str(error)
+        return True
+
+    with ThreadPoolExecutor(len(calls)) as pool:
+        return list(pool.map(run, calls))
+
+
+@pytest.mark.usefixtures("slowly")
+def test_of_many_editors_at_once_one_writes_and_all_others_are_told(opened: CandidateDatabase, tmp_path: Path) -> None:
+    editors = [open_again(opened, tmp_path / "database") for _ in range(6)]
+    for index, editor in enumerate(editors):
+        editor.remove([index])
+        editor.relabel([100 + index], 0)
+    wrote = at_once(*(editor.save_edits for editor in editors))
+    (winner,) = np.flatnonzero(wrote)
+    assert_same(open_again(opened, tmp_path / "database"), editors[winner])
+    editors[winner].remove([50])
+    assert editors[winner].save_edits() == 1
+    assert all(len(editor._unsaved) == 2 for editor in editors if editor is not editors[winner])
+
+
+@pytest.mark.usefixtures("slowly")
+def test_compacting_loses_no_edit_of_another(opened: CandidateDatabase, tmp_path: Path) -> None:
+    for turn in range(4):
+        one, other = (open_again(opened, tmp_path / "database") for _ in range(2))
+        one.remove([2 * turn])
+        other.remove([2 * turn + 1])
+        wrote = at_once(one.save_edits, other.compact)
+        assert sum(wrote) == 1
+        assert_same(open_again(opened, tmp_path / "database"), one if wrote[0] else other)
+
+
+def test_what_changes_while_it_is_read_is_found_out(
+    opened: CandidateDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened.remove([1])
+    real = edits.read_log
+    monkeypatch.setattr(edits, "read_log", lambda folder: opened.compact() or real(folder))
+    late = open_again(opened, tmp_path / "database")
+    assert 1 in late.indices
+    late.remove([2])
+    with pytest.raises(UserError, match="edited or saved anew since"):
+        late.save_edits()
+
+
+def test_a_process_that_ends_lets_others_in(opened: CandidateDatabase, tmp_path: Path) -> None:
+    script = "from protoattend.folders import alone; from pathlib import Path; import sys, time\n"
+    script += "with alone(Path(sys.argv[1])): print('in', flush=True); time.sleep(600)"
+    command = [sys.executable, "-c", script, str(tmp_path / "database")]
+    with Popen(command, stdout=PIPE) as process, ThreadPoolExecutor(1) as pool:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"in\n"
+            opened.remove([1])
+            saved = pool.submit(opened.save_edits)
+            with pytest.raises(TimeoutError):
+                saved.result(0.3)
+        finally:
+            process.kill()
+        assert saved.result(30) == 1
+
+
+def test_a_folder_that_is_gone(opened: CandidateDatabase, tmp_path: Path) -> None:
+    opened.remove([1])
+    shutil.rmtree(tmp_path / "database")
+    for write in (opened.save_edits, opened.compact):
+        with pytest.raises(BadFile, match="must be there to be written to, but it is not"):
+            write()
 
 
 def test_a_failed_write_leaves_everything(

@@ -7,12 +7,13 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import adaptive_avg_pool2d
 
 from protoattend.data.decode import Header, decode_image, read_header
 from protoattend.data.image_folders import list_folder
@@ -24,6 +25,7 @@ WORKERS = min(8, os.cpu_count() or 1)  # Pillow lets go of Python's lock while i
 # a person can wait for (an epoch of 3,000 images: a minute and a half).
 LARGEST, SMALLEST = 64, 8
 AT_ONCE = 2**28  # bytes: images that take no more together are decoded once, into memory
+THUMBNAIL = 64  # pixels: the longest side of what is kept of an image to show it
 NAMED = 20  # unreadable files named in a warning
 GROUP = 64  # files of one task: a future for each of a million files would take a gigabyte
 
@@ -32,19 +34,27 @@ Read = TypeVar("Read")
 
 @dataclass(frozen=True)
 class ImageFile:
-    """One image on disk, in the size and colours the model sees; `np.asarray` decodes it."""
+    """One image on disk, in the size and colours the model sees; `np.asarray` decodes it.
+
+    Where a `thumbnail` of it is kept, that is shown instead: the file may be elsewhere, or gone.
+    """
 
     path: str
     channels: int
     height: int
     width: int
+    thumbnail: np.ndarray | None = field(default=None, compare=False, repr=False)
 
     @property
     def shape(self) -> tuple[int, ...]:
+        if self.thumbnail is not None:
+            return self.thumbnail.shape
         return (self.height, self.width) if self.channels == 1 else (self.height, self.width, self.channels)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         """Return the image as uint8 `(h, w)` or `(h, w, 3)`."""
+        if self.thumbnail is not None:
+            return self.thumbnail.astype(dtype or self.thumbnail.dtype, copy=bool(copy))
         image = decode_image(self.path, channels=self.channels, size=(self.height, self.width))
         return image.reshape(self.shape).astype(dtype or image.dtype, copy=False)
 
@@ -192,6 +202,20 @@ def image_samples(paths: np.ndarray, channels: int, height: int, width: int) -> 
     """Return the images of these files: in memory where they take at most `AT_ONCE` bytes, else left on disk."""
     samples = ImageSamples(paths, channels, height, width)
     return samples[:] if len(paths) * channels * height * width <= AT_ONCE else samples
+
+
+def thumbnails(images: np.ndarray) -> np.ndarray:
+    """Return uint8 images `(n, c, h, w)` with no side above 64 pixels, each pixel the mean of those in its place.
+
+    >>> thumbnails(np.zeros((5, 3, 128, 96), dtype=np.uint8)).shape
+    (5, 3, 64, 48)
+    """
+    sides = images.shape[2:]
+    if max(sides) <= THUMBNAIL:
+        return images
+    height, width = (max(1, round(side * THUMBNAIL / max(sides))) for side in sides)
+    means = adaptive_avg_pool2d(torch.from_numpy(np.ascontiguousarray(images)).float(), (height, width))
+    return means.round().to(torch.uint8).numpy()
 
 
 def in_parallel(function: Callable[[str], Read], paths: Iterable[str]) -> list[Read]:

@@ -2,7 +2,8 @@
 
 Each kind of input is one frozen dataclass with the same verbs:
 `fit(X)` learns the form, `source(X)` validates and gives the canonical array kept in the database, `tensor(source)` is
-what the model eats, `exhibit(row)` is what a person is shown, `form()` the sizes an encoder is built for.
+what the model eats, `excerpts(source)` is the same in small, for showing alone, `exhibit(row)` is what a person is
+shown of a row or of its excerpt, `form()` the sizes an encoder is built for.
 `state()` goes into JSON and back.
 """
 
@@ -15,9 +16,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from protoattend.data.images import ImageFile, ImageFiles, image_samples
-from protoattend.data.samples import Samples
-from protoattend.data.tokens import TokenInputs, as_texts
+from protoattend.data.images import ImageFile, ImageFiles, image_samples, thumbnails
+from protoattend.data.samples import Samples, chunks
+from protoattend.data.tokens import TokenInputs, as_texts, beginnings
 from protoattend.encoders.text import Tokenizer, encode_text
 from protoattend.errors import UserError, choose
 
@@ -32,6 +33,7 @@ class Inputs(Protocol):
 
     def source(self, X: Any) -> Source: ...
     def tensor(self, source: Source) -> Samples: ...
+    def excerpts(self, source: Source) -> Source: ...
     def exhibit(self, row: Any) -> Any: ...
     def form(self) -> dict[str, Any]: ...
     def state(self) -> dict[str, Any]: ...
@@ -75,14 +77,15 @@ class ImageInputs:
             return image_samples(source, self.channels, self.height, self.width)
         return torch.from_numpy(np.ascontiguousarray(source))
 
+    def excerpts(self, source: Source) -> Source:
+        """Return thumbnails as uint8 `(n, c, h, w)`, of at most three channels."""
+        return np.concatenate([thumbnails(self._eight_bit(x.numpy())[:, :3]) for x in chunks(self.tensor(source))])
+
     def exhibit(self, row: Any) -> np.ndarray | ImageFile:
         """Return the image as uint8 `(h, w)` or `(h, w, 3)`; a file is decoded only when it is shown."""
         if isinstance(row, str):
             return ImageFile(row, self.channels, self.height, self.width)
-        image = np.asarray(row)
-        if image.dtype != np.uint8:
-            span = max(self.high - self.low, 1e-12)
-            image = np.clip((image - self.low) / span * 255, 0, 255).astype(np.uint8)
+        image = self._eight_bit(np.asarray(row))
         return image[0] if self.channels == 1 else np.moveaxis(image[:3], 0, -1)
 
     def form(self) -> dict[str, Any]:
@@ -102,6 +105,12 @@ class ImageInputs:
                 "fit from image files or uint8 arrays too, or pass arrays scaled as in fit."
             )
         return X.paths  # decoded to the size of fit, whatever their own
+
+    def _eight_bit(self, images: np.ndarray) -> np.ndarray:
+        if images.dtype == np.uint8:
+            return images
+        span = max(self.high - self.low, 1e-12)
+        return np.clip((images - self.low) / span * 255, 0, 255).astype(np.uint8)
 
     @staticmethod
     def _size(channels: int, height: int, width: int) -> str:
@@ -128,6 +137,9 @@ class TextInputs:
 
     def tensor(self, source: Source) -> Tensor:
         return encode_text(list(source), length=self.length)
+
+    def excerpts(self, source: Source) -> Source:
+        return beginnings(source)
 
     def exhibit(self, row: Any) -> str:
         return str(row)

@@ -117,6 +117,9 @@ class TableInputs:
     def tensor(self, source: np.ndarray) -> Tensor:
         return torch.from_numpy(np.ascontiguousarray(source))
 
+    def excerpts(self, source: np.ndarray) -> np.ndarray:
+        return source  # the values of a row are all that is shown of it
+
     def exhibit(self, row: Any) -> dict[str, str]:
         shown = {column.name: column.show(float(value)) for column, value in zip(self.columns, row, strict=True)}
         return {name: shown[name] for name in self.names}

@@ -13,6 +13,8 @@ from torch import Tensor
 from protoattend.encoders.text import Tokenizer
 from protoattend.errors import UserError
 
+EXCERPT = 200  # characters kept of a text to show it
+
 
 @dataclass(frozen=True)
 class TokenInputs:
@@ -44,6 +46,9 @@ class TokenInputs:
             raise UserError(f"all arrays of a tokenizer must be of one shape (n, L), but they are {shapes}.")
         return torch.stack(columns, dim=1)
 
+    def excerpts(self, source: np.ndarray) -> np.ndarray:
+        return beginnings(source)
+
     def exhibit(self, row: Any) -> str:
         return str(row)
 
@@ -69,6 +74,15 @@ def as_texts(X: Any) -> np.ndarray:
             )
         texts[i] = text
     return texts
+
+
+def beginnings(texts: np.ndarray) -> np.ndarray:
+    """Return the first 200 characters of each text; an ellipsis stands for the rest.
+
+    >>> len(beginnings(as_texts(["word " * 1000]))[0])
+    200
+    """
+    return as_texts([text if len(text) <= EXCERPT else text[: EXCERPT - 1] + "…" for text in texts])
 
 
 def _ids(values: Any, n_texts: int, name: str) -> Tensor:

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from protoattend.database.files import in_pieces, read_columns, verify_columns, write_columns
 from protoattend.database.folder import VERSION, columns_of, read_folder_meta, require_columns, rows_of
-from protoattend.database.rows import Block, Blocks, Rows
+from protoattend.database.rows import Blocks, Rows
 from protoattend.errors import BadFile, UserError
 from protoattend.folders import atomic_folder, read_meta, write_json
 
@@ -76,7 +76,7 @@ class Relocated:
         source = rows.source.copy()
         for i in self.moved(rows):
             source[i] = self.target(source[i])
-        return replace(rows, blocks=Blocks((Block(rows.queries, rows.values, source),)))
+        return replace(rows, blocks=Blocks((replace(rows.blocks.as_one(), source=source),)))
 
     def moved(self, rows: Rows) -> list[int]:
         """Return the positions of the rows concerned."""
@@ -96,23 +96,23 @@ class Home:
 
     folder: Path
     stamp: str
-    edits: int
+    edits: int = 0
 
     @classmethod
-    def of(cls, folder: Path, edits: int) -> Home:
-        return cls(folder, _stamp(folder), edits)
+    def of(cls, folder: Path) -> Home:
+        return cls(folder, _stamp(folder))
 
 
 def append(home: Home, edit: Edit) -> Home:
-    """Write an edit to the end of the log, wholly or not at all; edits of no rows need none."""
+    """Write an edit to the end of the log, wholly or not at all; edits of no rows need none. The folder is locked."""
     version = read_folder_meta(home.folder)["version"]
     if version != VERSION:
         raise UserError(f"{home.folder} has format version {version}, which has no log of edits; call compact() once.")
-    require_unchanged(home)
     if isinstance(edit, Removed | Relabelled) and len(edit.ids) == 0:
         return home
     with atomic_folder(_edit_folder(home.folder, home.edits + 1)) as fresh:
         write_json(fresh / "meta.json", {"what": WHAT, "version": VERSION} | _write_edit(fresh, edit))
+        require_unchanged(home)  # last: a folder that is saved anew from here on takes `fresh` away with it
     return replace(home, edits=home.edits + 1)
 
 

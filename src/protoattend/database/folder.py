@@ -2,7 +2,8 @@
 
     meta.json            version, count, next_id, the model's fingerprint, how keys are rounded; of each file dtype,
                          shape, bytes and sha256
-    ids.npy ...          the columns (database/files.py); no weights.npy where every row counts once
+    ids.npy ...          the columns (database/files.py); no weights.npy where every row counts once; source.npy is the
+                         samples, excerpts.npy what is kept of them to show them (database/samples.py)
     edits/00000001/ ...  edits since, in order (database/edits.py)
 
 Many processes write shards, each of them such a folder; `merge_shards` makes one of them, writing its meta.json last.
@@ -28,15 +29,15 @@ from protoattend.folders import atomic_folder, read_meta, write_json
 
 WHAT, VERSION = "protoattend candidate database", 3
 SEARCHED = ("labels", "keys", "class_scores", "edited")
-READ_RARELY = ("queries", "values", "source")
+READ_RARELY = ("queries", "values")
 SHARD = re.compile(r"shard-(\d{5})-of-(\d{5})")
 
 
-def write_folder(folder: Path, rows: Rows, meta: dict[str, Any]) -> None:
-    """Write rows as a folder, wholly or not at all; `meta` has fingerprint, next_id and rounding."""
+def write_folder(folder: Path, count: int, columns: dict[str, Iterator[np.ndarray]], meta: dict[str, Any]) -> None:
+    """Write columns of `count` rows as a folder, wholly or not at all; `meta` has fingerprint, next_id and rounding."""
     with atomic_folder(folder) as fresh:
-        files = write_columns(fresh, len(rows), columns_of(rows))
-        own = {"what": WHAT, "version": VERSION, "count": len(rows)}
+        files = write_columns(fresh, count, columns)
+        own = {"what": WHAT, "version": VERSION, "count": count}
         write_json(fresh / "meta.json", own | meta | {"files": files})
 
 
@@ -79,13 +80,14 @@ def rows_of(columns: dict[str, Any]) -> Rows:
     weights = (
         torch.from_numpy(columns["weights"]) if "weights" in columns else torch.ones(1).expand(len(columns["ids"]))
     )
-    block = Block(tensors.pop("queries"), tensors.pop("values"), columns["source"])
+    block = Block(tensors.pop("queries"), tensors.pop("values"), columns.get("source"), columns.get("excerpts"))
     return Rows(ids=columns["ids"], weights=weights, blocks=Blocks((block,)), **tensors)
 
 
 def require_columns(folder: Path, columns: dict[str, Any], count: int) -> None:
     """Raise unless every column is there, with so many rows."""
-    missing = {"ids", *SEARCHED, *READ_RARELY} - set(columns)
+    of_samples = {"excerpts" if "excerpts" in columns else "source"}
+    missing = {"ids", *SEARCHED, *READ_RARELY, *of_samples} - set(columns)
     lengths = {name: len(column) for name, column in columns.items() if len(column) != count}
     if missing or lengths:
         what = f"{sorted(missing)} are missing" if missing else f"they have {lengths}"
@@ -122,6 +124,8 @@ def merge_shards(shards: Path, folder: Path) -> None:
     counts = [meta["count"] for meta in metas.values()]
     starts = np.cumsum([0, *(meta["next_id"] for meta in metas.values())])
     parts = [rows_of(own) for own in columns]
+    if len({part.blocks.of_samples for part in parts}) > 1:
+        raise BadFile(f"all shards in {shards} must keep samples alike, but some keep excerpts; write them anew.")
     with atomic_folder(folder) as fresh:
         files = write_columns(fresh, sum(counts), _merged(parts, starts[:-1]))
         first = next(iter(metas.values()))
@@ -135,7 +139,7 @@ def _merged(parts: list[Rows], starts: np.ndarray) -> dict[str, Iterator[np.ndar
     } | {name: _pieces(parts, name) for name in SEARCHED}
     if not all(part.count_once for part in parts):
         merged["weights"] = _pieces(parts, "weights")
-    return merged | {name: _rare_pieces(parts, name) for name in READ_RARELY}
+    return merged | {name: _rare_pieces(parts, name) for name in (*READ_RARELY, *parts[0].blocks.of_samples)}
 
 
 def _pieces(parts: list[Rows], name: str) -> Iterator[np.ndarray]:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from protoattend.database.texts import Texts
-from protoattend.errors import UserError
+from protoattend.errors import MissingSamples, UserError
 
 Indices = Sequence[int] | np.ndarray | int
 RUNS = 1000  # with more rows removed than this, rows are copied one by one
@@ -24,11 +24,15 @@ RUNS = 1000  # with more rows removed than this, rows are copied one by one
 
 @dataclass(frozen=True)
 class Block:
-    """Rows as they came: queries `(n, d_att)`, values `(n, d_out)` and the samples in their canonical form."""
+    """Rows as they came: queries `(n, d_att)`, values `(n, d_out)` and the samples in their canonical form.
+
+    `excerpts` are what is shown of the samples where these are not at hand: `source` is None then, or paths of files.
+    """
 
     queries: Tensor
     values: Tensor
-    source: np.ndarray | Texts
+    source: np.ndarray | Texts | None
+    excerpts: np.ndarray | Texts | None = None
 
     def __len__(self) -> int:
         return len(self.queries)
@@ -40,6 +44,16 @@ class Blocks:
 
     blocks: tuple[Block, ...]
     chosen: np.ndarray | None = None
+
+    @property
+    def of_samples(self) -> tuple[str, ...]:
+        """The columns there are of the samples: "source", "excerpts", or both."""
+        names = ("source", "excerpts")
+        return tuple(name for name in names if all(getattr(block, name) is not None for block in self.blocks))
+
+    def as_one(self) -> Block:
+        """Return the rows meant as a single block."""
+        return Block(**{"source": None} | {name: self.take(name) for name in ("queries", "values", *self.of_samples)})
 
     def at(self, positions: np.ndarray) -> Blocks:
         return Blocks(self.blocks, positions if self.chosen is None else self.chosen[positions])
@@ -106,16 +120,17 @@ class Rows:
 
     @cached_property
     def source(self) -> np.ndarray:
+        if "source" not in self.blocks.of_samples:
+            raise MissingSamples(
+                "whole samples are needed here, but this database was saved with excerpts=True and has none; use the "
+                "classifier as it was fitted, or one saved without excerpts."
+            )
         return self.blocks.take("source")[:]  # texts on disk become an array
 
     @property
     def of_texts(self) -> bool:
         """Whether samples are kept as texts, or as paths of files, rather than as numbers."""
-        return self.blocks.blocks[0].source.dtype == object
-
-    def sample(self, position: int) -> Any:
-        """Return one sample in its canonical form, without reading others."""
-        return self.blocks.take("source", np.array([position]))[0]
+        return getattr(self.blocks.blocks[0], self.blocks.of_samples[0]).dtype == object
 
     def positions(self, indices: Indices) -> np.ndarray:
         """Return where the rows of these indices are; one that does not exist is an error."""

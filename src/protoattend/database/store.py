@@ -26,7 +26,9 @@ from protoattend.database.encode import decision_weight, encode, fingerprint
 from protoattend.database.neighbours import Approximation, Neighbours, Search
 from protoattend.database.rounding import Rounding
 from protoattend.database.rows import Block, Blocks, Indices, Rows, heeding_labels
+from protoattend.database.samples import exhibit, kept_alike, require_same_form, with_excerpts
 from protoattend.errors import StaleDatabase, UserError
+from protoattend.folders import alone
 
 WORTH_A_COPY = 1 << 26  # bytes of keys that are laid out anew for single queries; larger ones stay mapped from disk
 
@@ -103,6 +105,7 @@ class CandidateDatabase:
         checksums are checked of the log and of files up to 1 MB, and of all by `verify`.
         """
         path = Path(folder)
+        home = edits.Home.of(path)  # first: what is changed while it is read is then found out when edits are saved
         meta, own, decision = on_disk.read_folder_meta(path), fingerprint(model), decision_weight(model)
         if (made_by := meta["fingerprint"]) != own:
             raise StaleDatabase(
@@ -115,36 +118,45 @@ class CandidateDatabase:
             next_id = int(rows.ids[-1]) + 1 if isinstance(edit, edits.Added) else next_id
         rounding = Rounding.from_state(meta.get("rounding"))
         database = cls(model, inputs, classes, rows, next_id=next_id, model_fingerprint=own, rounding=rounding)
-        database._home = edits.Home.of(path, len(log))
+        database._home = replace(home, edits=len(log))
         return database
 
-    def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write the database into `folder`, wholly or not at all."""
+    def save(self, folder: str | os.PathLike[str], *, excerpts: bool = False) -> None:
+        """Write the database into `folder`, wholly or not at all.
+
+        With `excerpts` the samples stay where they are: in their place the folder has thumbnails of images, with the
+        paths of files, and the first 200 characters of texts. A table's rows are kept as they are.
+        """
+        columns = on_disk.columns_of(self._rows)
+        if excerpts:
+            columns = with_excerpts(columns, self._rows, self.inputs)
         rounding = None if self.rounding is None else self.rounding.state()
         meta = {"fingerprint": self.fingerprint, "next_id": self._next_id, "rounding": rounding}
-        on_disk.write_folder(Path(folder), self._rows, meta)
+        on_disk.write_folder(Path(folder), len(self), columns, meta)
 
     def save_edits(self) -> int:
         """Append the edits since `open` to the log in the database's folder; return how many.
 
-        Each edit is written wholly or not at all. One process at a time may do this; where another has edited the
-        folder since, that is an error.
+        Each edit is written wholly or not at all. Processes that do this at once wait for one another; where another
+        has edited the folder since it was opened, that is an error, and the edits stay unsaved.
         """
         home, unsaved = self._require_home(), self._unsaved
-        for edit in unsaved:
-            home = self._home = edits.append(home, edit)
-            self._unsaved = self._unsaved[1:]
+        with alone(home.folder):
+            for edit in unsaved:
+                home = self._home = edits.append(home, edit)
+                self._unsaved = self._unsaved[1:]
         return len(unsaved)
 
     def compact(self) -> None:
         """Write the folder anew with all edits in its columns, so that it opens without a log; wholly or not at all."""
         home = self._require_home()
-        edits.require_unchanged(home)
-        self.save(home.folder)
+        with alone(home.folder):
+            edits.require_unchanged(home)
+            self.save(home.folder)
+        self._home, self._unsaved = edits.Home.of(home.folder), ()
         self._become(
             on_disk.read_folder(home.folder, on_disk.read_folder_meta(home.folder), decision_weight(self.model))
         )
-        self._home, self._unsaved = edits.Home.of(home.folder, 0), ()
 
     def verify(self) -> None:
         """Read every file of the database's folder and raise unless all match their checksums."""
@@ -187,7 +199,11 @@ class CandidateDatabase:
 
     def exhibit(self, index: int) -> Any:
         """Return the sample at `index` in the form a person is shown."""
-        return self.inputs.exhibit(self._rows.sample(self._rows.positions([index])[0]))
+        return self.exhibit_at(self._rows.positions([index])[0])
+
+    def exhibit_at(self, position: int) -> Any:
+        """Return the sample at a position in `rows` in that form."""
+        return exhibit(self._rows, self.inputs, position)
 
     def add(self, X: Any, y: Any) -> np.ndarray:
         """Add samples as candidates; return their indices."""
@@ -196,7 +212,7 @@ class CandidateDatabase:
         labels = self.classes.encode(y)
         if len(source) != len(labels):
             raise UserError(f"X and y must be of one length, but X has {len(source)} rows and y has {len(labels)}.")
-        self._require_same_form(source)
+        require_same_form(source, self._rows)
         self._require_current_model()
         encoded = encode(self.model, self.inputs.tensor(source))
         ids = np.arange(self._next_id, self._next_id + len(source))
@@ -207,7 +223,7 @@ class CandidateDatabase:
             heeding_labels(encoded.values @ decision_weight(self.model).T, labels),
             edited=torch.ones(len(ids), dtype=torch.bool),
             weights=torch.ones(len(ids)),
-            blocks=Blocks((Block(encoded.queries, encoded.values, source),)),
+            blocks=Blocks((kept_alike(self._rows, self.inputs, source, encoded),)),
         )
         self._edit(edits.Added(new))
         self._next_id += len(source)
@@ -321,13 +337,6 @@ class CandidateDatabase:
         if len(ids) == len(self):
             raise UserError("a database must keep at least one candidate, but all were to be removed; keep some.")
         return edits.Removed(ids)
-
-    def _require_same_form(self, source: np.ndarray) -> None:
-        of_files = self._rows.of_texts
-        if (source.dtype == object) != of_files:
-            kept, given = ("files", "an array") if of_files else ("arrays", "image files")
-            fix = "an ImageFiles" if of_files else "numpy.asarray(X)"
-            raise UserError(f"this database keeps its images as {kept}, but X is {given}; pass {fix}.")
 
     def _with(self, rows: Rows) -> CandidateDatabase:
         other = copy.copy(self)

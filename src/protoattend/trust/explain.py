@@ -22,7 +22,8 @@ from protoattend.errors import MissingExtra, UserError
 class Prototype:
     """One real sample a decision rests on; `index` is its row in the training X, `exhibit` what a person is shown.
 
-    The exhibit of an image that lies on disk knows its `path`, and is decoded by `np.asarray`.
+    The exhibit of an image that lies on disk knows its `path`, and is decoded by `np.asarray`. A database saved with
+    excerpts shows thumbnails, and the first characters of texts.
     """
 
     index: int
@@ -189,5 +190,4 @@ def shown_prototypes(
 
 def prototype_at(database: CandidateDatabase, position: int, weight: float, label: Any) -> Prototype:
     """Return the candidate at a position of the database as a person is shown it."""
-    rows = database.rows
-    return Prototype(int(rows.ids[position]), weight, label, database.inputs.exhibit(rows.sample(position)))
+    return Prototype(int(database.rows.ids[position]), weight, label, database.exhibit_at(position))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,14 +26,15 @@ SHOWN = 5  # prototypes of a disputed row
 
 @dataclass(frozen=True)
 class Judge:
-    """A database with rows to be judged: their queries and source; `own` `(n,)` are their places, where it holds them.
+    """A database with rows to be judged: their queries, and `exhibit` that shows the one at a place.
 
-    `rows` and `names` say what the judged rows and those of the database are called.
+    `own` `(n,)` are their positions in the database, where it holds them; `rows` and `names` say what the judged rows
+    and those of the database are called.
     """
 
     database: CandidateDatabase
     queries: Tensor
-    source: np.ndarray
+    exhibit: Callable[[int], Any]
     rows: np.ndarray
     names: np.ndarray
     own: Tensor | None = None
@@ -53,7 +55,7 @@ class Judge:
                 confidence=min(1.0, float(used.weights[agree].sum())),
                 prototypes=tuple(replace(p, index=int(self.names[p.index])) for p in shown),
                 weights=used.weights.numpy(),
-                exhibit=database.inputs.exhibit(self.source[place]),
+                exhibit=self.exhibit(place),
                 label=issue.given_label,
             )
             explained.append(replace(issue, explanation=explanation))
@@ -72,7 +74,7 @@ def leave_one_out_issues(database: CandidateDatabase) -> LabelIssues:
     support = (_by_prototypes(database, rows.queries, own) + _by_value(database, rows.values)) / 2
     found = find_label_issues(support, rows.labels.numpy(), indices=rows.ids, classes=database.classes.values)
     names = np.arange(database.indices[-1] + 1)  # prototypes keep their names
-    judge = Judge(database, rows.queries, rows.source, rows.ids, names, own)
+    judge = Judge(database, rows.queries, database.exhibit_at, rows.ids, names, own)
     return replace(found, issues=tuple(judge.prototypes(found.issues)), kind=database.inputs.kind)
 
 
@@ -129,7 +131,8 @@ def cross_fit_opinions(estimator: Any, X: Any, y: Any, *, cv: int = 5) -> Opinio
         by_value[held_out] = _by_value(database, encoded.values)
         places = torch.arange(len(database))
         left_out[train[database.indices]] += _by_prototypes(database, database.rows.queries, places) / (cv - 1)
-        judges.append(Judge(database, encoded.queries, source, held_out, train))
+        shown = partial(_exhibit, database, source)
+        judges.append(Judge(database, encoded.queries, shown, held_out, train))
     return Opinions(labels, classes, by_prototypes, by_value, left_out, tuple(judges))
 
 
@@ -147,6 +150,10 @@ def stratified_folds(labels: np.ndarray, cv: int, random_state: np.random.Random
     folds = np.empty(len(labels), dtype=int)
     folds[order] = np.arange(len(labels)) % cv
     return folds
+
+
+def _exhibit(database: CandidateDatabase, source: np.ndarray, place: int) -> Any:
+    return database.inputs.exhibit(source[place])
 
 
 def _by_prototypes(database: CandidateDatabase, queries: Tensor, own: Tensor | None = None) -> np.ndarray:

@@ -207,7 +207,7 @@ def _harmful(answers: _Answers, top: int) -> tuple[Harmful, ...]:
                 errors=int(errors[suspect]),
                 fixed=int((then & ~now).sum()),
                 broken=int((now & ~then).sum()),
-                exhibit=database.inputs.exhibit(database.rows.source[suspect]),
+                exhibit=database.exhibit_at(suspect),
             )
         )
     return tuple(sorted(found, key=lambda harmful: (harmful.broken - harmful.fixed, harmful.push - harmful.pull)))
