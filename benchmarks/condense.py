@@ -1,16 +1,18 @@
 """How accurate a condensed database is: accuracy on unseen samples against the number of candidates kept.
 
-    PROTOATTEND_DATA=../shared/data python benchmarks/condense.py [--quick] [--seed 0]
+    PROTOATTEND_DATA=../shared/data python benchmarks/condense.py [--quick] [--seed 0] [--kept FOLDER]
 
-Trains on Fashion-MNIST and Adult as benchmarks/quality.py does, then halves the database again and again: by attention
-received (`database.condense`) and, for comparison, by chance with the same share of each class. Writes
-benchmarks/results/condense.json and condense.png; `--quick` takes scikit-learn's digits and writes nothing.
+Trains on Fashion-MNIST and Adult as benchmarks/quality.py does, or takes what that kept in FOLDER, then halves the
+database again and again: by attention received (`database.condense`) and, for comparison, by chance with the same share
+of each class. Writes benchmarks/results/condense.json and condense.png; `--quick` takes scikit-learn's digits and writes
+nothing.
 """
 
 from __future__ import annotations
 
 import argparse
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -57,14 +59,17 @@ def curve(classifier: ProtoAttendClassifier, X: Any, y: np.ndarray, seed: int) -
     return points
 
 
-def train_on(name: str, seed: int) -> tuple[ProtoAttendClassifier, Any, np.ndarray]:
-    """Return a classifier trained as in benchmarks/quality.py, and its test split."""
+def train_on(name: str, seed: int, kept: Path | None) -> tuple[ProtoAttendClassifier, Any, np.ndarray]:
+    """Return a classifier trained as in benchmarks/quality.py, or kept by it, and its test split."""
     from quality import EXPERIMENTS
 
     experiment = EXPERIMENTS[name]
     train, test = (datasets.load(experiment.data, split) for split in datasets.SPLITS)
-    classifier = ProtoAttendClassifier(**{**experiment.params(), **experiment.attention, "random_state": seed})
-    classifier.fit(experiment.features(train.X), experiment.labels(train.y))
+    if kept is not None and (folder := kept / name / "protoattend").exists():
+        classifier = ProtoAttendClassifier.load(folder)
+    else:
+        classifier = ProtoAttendClassifier(**{**experiment.params(), "random_state": seed})
+        classifier.fit(experiment.features(train.X), experiment.labels(train.y))
     return classifier, experiment.features(test.X), experiment.labels(test.y)
 
 
@@ -101,12 +106,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="digits alone; nothing is written")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--kept", type=Path, help="the folder of quality.py --keep")
     arguments = parser.parse_args()
     names = ["digits"] if arguments.quick else ["fashion-fast-cnn", "adult-mlp"]
     curves: dict[str, list[Point]] = {}
     for name in names:
         print(name, flush=True)
-        made = train_on_digits(arguments.seed) if name == "digits" else train_on(name, arguments.seed)
+        made = train_on_digits(arguments.seed) if name == "digits" else train_on(name, arguments.seed, arguments.kept)
         curves[name] = curve(*made, arguments.seed)
     figure = draw(curves)
     if not arguments.quick:

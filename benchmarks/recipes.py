@@ -24,7 +24,7 @@ from protoattend.baselines.plain import PlainClassifier
 from protoattend.data import datasets
 from protoattend.encoders.image import FastCNN
 
-RECIPE: Mapping[str, Any] = {"mixup": 0.0, "label_smoothing": 0.1, "attention_weight": 0.3}
+RECIPE: Mapping[str, Any] = {"mixup": 0.0, "label_smoothing": 0.1}
 VARIANTS: Mapping[str, dict[str, Any]] = {
     "recipe": {},
     "attention_weight=1": {"attention_weight": 1.0},

@@ -3,14 +3,17 @@
     PROTOATTEND_DATA=../shared/data python benchmarks/trust.py --work FOLDER [--quick] [--seed 0]
 
 Fashion-MNIST and CIFAR-10 classifiers are trained once and kept in FOLDER, like what each further part computes, so
-that a run that was stopped goes on where it was. Peers are MSP, energy and kNN of the plain encoder and of our own, and
-cleanlab with the cross-validated probabilities of the same models. `--quick` takes digits for everything and writes
-nothing but FOLDER. Writes benchmarks/results/trust.json. Ratios are ours / peer.
+that a run that was stopped goes on where it was; what `quality.py fashion-fast-cnn --keep FOLDER` kept is used. Half of
+the test split is held out: for calibration, and to choose with how many prototypes C ranks answers best. Peers are MSP,
+energy and kNN of the plain encoder and of our own, and cleanlab with the cross-validated probabilities of the same
+models. `--quick` takes digits for everything and writes nothing but FOLDER. Writes benchmarks/results/trust.json.
+Ratios are ours / peer.
 """
 
 from __future__ import annotations
 
 import argparse
+import copy
 import json
 import tempfile
 from collections.abc import Callable, Mapping
@@ -22,10 +25,12 @@ import record
 import torch
 import trust_data
 from cleanlab.rank import get_label_quality_scores
+from safetensors.torch import load_file, save_file
 from sklearn.metrics import average_precision_score
 
 from protoattend import ProtoAttendClassifier
 from protoattend.baselines.plain import PlainClassifier
+from protoattend.core.model import ProtoAttend
 from protoattend.trust.detector import encoder_features
 from protoattend.trust.judges import cross_fit_opinions
 from protoattend.trust.labels import inject_label_noise, label_doubts
@@ -35,6 +40,8 @@ from protoattend.trust.selective import risk_coverage
 
 NEIGHBOURS = (1, 10, 50)
 COVERAGES = (0.9, 0.95)
+PROTOTYPES = (8, 25, 100, 400)  # numbers at which C is tried
+FOLDS = 3
 Arrays = dict[str, np.ndarray]
 
 
@@ -52,8 +59,9 @@ def classifier(work: Path, data: trust_data.Images, seed: int) -> ProtoAttendCla
     """Return our classifier from `work`, trained first where it is not there yet."""
     folder = work / "protoattend"
     if not folder.exists():
-        ProtoAttendClassifier(**data.params, **data.attention, random_state=seed).fit(data.X, data.y).save(folder)
-    return ProtoAttendClassifier.load(folder)
+        ProtoAttendClassifier(**data.params, random_state=seed).fit(data.X, data.y).save(folder)
+    encoder = data.params.get("encoder")
+    return ProtoAttendClassifier.load(folder, encoder=encoder if isinstance(encoder, torch.nn.Module) else None)
 
 
 def sets(data: trust_data.Images) -> dict[str, np.ndarray]:
@@ -86,9 +94,18 @@ def peers(model: Any, inputs: Any, data: trust_data.Images) -> Arrays:
     return found
 
 
-def plain_peers(data: trust_data.Images, seed: int) -> Arrays:
-    plain = PlainClassifier(**data.params, random_state=seed).fit(data.X, data.y)
-    return peers(plain.model_, plain.inputs_, data)
+def plain_model(work: Path, ours: ProtoAttendClassifier, data: trust_data.Images, seed: int) -> ProtoAttend:
+    """Return the plain encoder's model from `work`, trained first where it is not there yet."""
+    path = work / "plain.safetensors"
+    if not path.exists():
+        plain = PlainClassifier(**data.params, random_state=seed).fit(data.X, data.y)
+        save_file(plain.model_.state_dict(), path)
+    model = copy.deepcopy(ours.model_)
+    without_attention = {
+        name: part for name, part in load_file(path).items() if not name.startswith(("query.", "key."))
+    }
+    model.load_state_dict(without_attention, strict=False)
+    return model
 
 
 def our_scores(ours: ProtoAttendClassifier, data: trust_data.Images) -> Arrays:
@@ -104,18 +121,34 @@ def aurc(confidence: np.ndarray, correct: np.ndarray) -> float:
     return risk_coverage(confidence, correct).aurc
 
 
-def selective(ours: ProtoAttendClassifier, plain: Arrays, data: trust_data.Images) -> dict[str, float]:
-    """Return AURC of our confidence, of the plain encoder's MSP and of the share of agreeing neighbours."""
+def selective(ours: ProtoAttendClassifier, plain: Arrays, data: trust_data.Images) -> dict[str, Any]:
+    """Return AURC of our confidence, of the plain encoder's MSP and of the share of agreeing neighbours.
+
+    With how many prototypes C is taken is chosen on the held-out images.
+    """
     classes = np.unique(data.y)
     probabilities, votes = plain["test|probabilities"], plain["test|votes"]
-    correct = ours.predict(data.X_test) == data.y_test
+    by_number = {}
+    for number in PROTOTYPES:
+        ours.database_.refocus(number)
+        by_number[number] = [ranking(ours, X, y) for X, y in ((data.X_held, data.y_held), (data.X_test, data.y_test))]
+    best = min(PROTOTYPES, key=lambda number: by_number[number][0]["aurc"])
     return {
-        "accuracy": float(correct.mean()),
+        **by_number[best][1],
+        "n_prototypes": best,
+        "by_number_of_prototypes": {number: test for number, (_, test) in by_number.items()},
         "plain_accuracy": float((classes[probabilities.argmax(1)] == data.y_test).mean()),
-        "aurc": aurc(ours.confidence(data.X_test), correct),
-        "aurc_probability": aurc(ours.predict_proba(data.X_test).max(1), correct),
         "aurc_msp": aurc(probabilities.max(1), classes[probabilities.argmax(1)] == data.y_test),
         "aurc_knn": aurc(votes.max(1), classes[votes.argmax(1)] == data.y_test),
+    }
+
+
+def ranking(ours: ProtoAttendClassifier, X: np.ndarray, y: np.ndarray) -> dict[str, float]:
+    correct = ours.predict(X) == y
+    return {
+        "accuracy": float(correct.mean()),
+        "aurc": aurc(ours.confidence(X), correct),
+        "aurc_probability": aurc(ours.predict_proba(X).max(1), correct),
     }
 
 
@@ -142,11 +175,11 @@ def strange_inputs(scores: Mapping[str, Arrays], data: trust_data.Images) -> dic
     return table
 
 
-def noisy_labels(name: str, rate: float, *, cv: int, seed: int) -> Arrays:
+def noisy_labels(name: str, rate: float, *, seed: int) -> Arrays:
     """Return which labels were flipped, our doubts, and the cross-validated probabilities of the same models."""
     X, y, params = trust_data.LABELS[name]()
     noisy = inject_label_noise(y, rate, random_state=seed)
-    said = cross_fit_opinions(ProtoAttendClassifier(**params, random_state=seed), X, noisy.labels, cv=cv)
+    said = cross_fit_opinions(ProtoAttendClassifier(**params, random_state=seed), X, noisy.labels, cv=FOLDS)
     doubts, _ = label_doubts(said.support, said.labels)
     return {
         "flipped": noisy.flipped, "doubts": doubts, "probabilities": said.by_prototypes, "labels": said.labels,
@@ -169,7 +202,7 @@ def images(name: str, data: trust_data.Images, work: Path, seed: int) -> dict[st
     """Measure everything on one set of images."""
     work.mkdir(parents=True, exist_ok=True)
     ours = classifier(work, data, seed)
-    plain = kept(work / "plain.npz", lambda: plain_peers(data, seed))
+    plain = kept(work / "plain.npz", lambda: peers(plain_model(work, ours, data, seed), ours.inputs_, data))
     own = kept(work / "own-peers.npz", lambda: peers(ours.model_, ours.inputs_, data))
     scores = {"ours": kept(work / "ours.npz", lambda: our_scores(ours, data)), "plain": plain, "same encoder": own}
     table = strange_inputs(scores, data)
@@ -178,8 +211,8 @@ def images(name: str, data: trust_data.Images, work: Path, seed: int) -> dict[st
     margin = means["ours combined"] - means[peer]
     print(f"{name}: combined {means['ours combined']:.4f}, best peer {peer} {means[peer]:.4f}", flush=True)
     return {
-        "selective": selective(ours, plain, data),
         "conformal": conformal(ours, data),
+        "selective": selective(ours, plain, data),  # last: it changes the number of prototypes
         "ood_auroc": table,
         "ood_best_peer": peer,
         "ood_margin": margin,
@@ -203,8 +236,7 @@ def main() -> None:
     by_labels = {}
     for name, rate in cases[1:2] if arguments.quick else cases:
         path = work / f"labels-{name}-{rate}.npz"
-        cv = 3 if arguments.quick else 5
-        found = kept(path, lambda name=name, rate=rate, cv=cv: noisy_labels(name, rate, cv=cv, seed=arguments.seed))
+        found = kept(path, lambda name=name, rate=rate: noisy_labels(name, rate, seed=arguments.seed))
         by_labels[f"{name} {rate}"] = label_precision(found)
         print(f"labels {name} {rate}: {by_labels[f'{name} {rate}']}", flush=True)
     first = next(iter(by_images.values()))

@@ -22,8 +22,8 @@ STEPS = 48  # at the most: queries 4,096 times as long
 def sharpening(queries: Tensor, keys: Tensor, weights: Tensor, most: int, *, fewest_steps: int = -STEPS) -> float:
     """Return the least factor on queries at which `most` prototypes make 95 % of a decision by sparsemax.
 
-    That is in the median over rows of a database, whose queries and keys `(D, d_att)` these are; `weights` `(D,)` is how
-    many times each row counts, in the counting too. The least factor of all is STEP to the power of `fewest_steps`.
+    That is in the median over rows of a database, whose queries and keys `(D, d_att)` these are; `weights` `(D,)` is
+    how many times each row counts, in the counting too. The least factor of all is STEP to the power of `fewest_steps`.
     """
     rows = torch.linspace(0, len(weights) - 1, min(ROWS, len(weights))).round().long()
     low, high = fewest_steps, STEPS
