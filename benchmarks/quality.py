@@ -69,7 +69,7 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         lambda: {
             "encoder": "fast-cnn",
             "augment": Augmentation(padding=1, horizontal=True),
-            "max_epochs": 9,
+            "max_epochs": 22,
             **LARGE,
         },
     ),
