@@ -4,8 +4,8 @@
 
 Trains on Fashion-MNIST and Adult as benchmarks/quality.py does, or takes what that kept in FOLDER, then halves the
 database again and again: by attention received (`database.condense`) and, for comparison, by chance with the same share
-of each class. Writes benchmarks/results/condense.json and condense.png; `--quick` takes scikit-learn's digits and writes
-nothing.
+of each class. Writes condense.json and condense.png to benchmarks/results; `--quick` takes scikit-learn's digits and
+writes nothing.
 """
 
 from __future__ import annotations

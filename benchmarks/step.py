@@ -1,0 +1,94 @@
+"""Where the time of a training step goes: batch and augmentation, encoder, attention, optimizer.
+
+    PROTOATTEND_DATA=../shared/data python benchmarks/step.py [--steps 60]
+
+Fashion-MNIST, "fast-cnn", in-batch sparsemax. Forward and backward of the encoder and of what attention adds to it are
+timed apart by cutting the graph at the features. Writes benchmarks/results/step.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import record
+import torch
+from torch import Tensor, nn
+
+from protoattend import ProtoAttendClassifier
+from protoattend.core.model import InBatch
+from protoattend.core.ranks import ranks
+from protoattend.data import datasets
+from protoattend.data.augment import Augmentation
+from protoattend.fitting import Data, Setup, set_up
+from protoattend.training.batches import Batch, epoch_batches, make_batch
+from protoattend.training.optimizers import make_optimizers
+
+WARM_UP = 5
+
+
+class Clock:
+    """Seconds spent in each part of a step, added up."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def timing(self, part: str) -> Iterator[None]:
+        started = time.perf_counter()
+        yield
+        self.seconds[part] = self.seconds.get(part, 0.0) + time.perf_counter() - started
+
+
+def step(setup: Setup, batch: Batch, clock: Clock) -> None:
+    """Do what training does on a batch up to the gradients, the encoder apart from the rest."""
+    model, encoder = setup.model, setup.model.encoder
+    with clock.timing("encoder, forward"):
+        features = encoder(batch.x)
+    cut = features.detach().requires_grad_()
+    model.encoder = nn.Identity()
+    with clock.timing("heads, attention and loss, forward and backward"):
+        output = model(cut, InBatch(), torch.eye(len(cut), dtype=torch.bool))
+        losses: list[Tensor] = [
+            weight * nn.functional.cross_entropy(output.logits(alpha), batch.y)
+            for alpha, weight in ((0.0, 1.0), (1.0, 0.3), (0.5, 0.3))
+        ]
+        torch.stack(losses).sum().backward()
+    model.encoder = encoder
+    with clock.timing("encoder, backward"):
+        features.backward(cut.grad)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--steps", type=int, default=60)
+    arguments = parser.parse_args()
+    train = datasets.load("fashion-mnist")
+    params = ProtoAttendClassifier(encoder="fast-cnn", augment=Augmentation(padding=1, horizontal=True), verbose=0)
+    setup = set_up(params.get_params(deep=False), Data(train.X, train.y, None), torch.Generator().manual_seed(0))
+    data, optimizers = setup.prepared.train, make_optimizers(setup.model, setup.config)
+    order = epoch_batches(data, setup.config.batch_size, seed=0, epoch=0)
+    setup.model.train()
+    for number, rows in enumerate(order[: WARM_UP + arguments.steps]):
+        if number in (0, WARM_UP):
+            clock = Clock()
+        with clock.timing("batch and augmentation"):
+            batch = make_batch(
+                rows, data.samples[rows], data, mixup=0.0, augment=setup.augment, seed=0, step=number, ranks=ranks()
+            )
+        optimizers.zero_grad()
+        step(setup, batch, clock)
+        with clock.timing("clipping and optimizer"):
+            torch.nn.utils.clip_grad_norm_(setup.model.parameters(), setup.config.clip_norm)
+            optimizers.step()
+    total = sum(clock.seconds.values())
+    for part, seconds in clock.seconds.items():
+        print(f"{part:50} {1000 * seconds / arguments.steps:7.1f} ms  {seconds / total:6.1%}")
+    shares = {part: seconds / total for part, seconds in clock.seconds.items()}
+    record.write("step", {"milliseconds": 1000 * total / arguments.steps, "shares": shares, "steps": arguments.steps})
+
+
+if __name__ == "__main__":
+    main()
