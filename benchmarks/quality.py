@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 import record
 from real_encoders import efficientnet_lite0, minilm
-from safetensors.torch import save_file
 from sklearn.metrics import balanced_accuracy_score
 
 from protoattend import ProtoAttendClassifier
@@ -152,12 +151,12 @@ def main() -> None:
         "protoattend": {**vars(result), **explanations(ours, test, experiment)},
         "seed": arguments.seed,
     }
+    record.write(f"quality-{arguments.name}", figures)
     if arguments.keep is not None:
         kept = arguments.keep / arguments.name
         kept.mkdir(parents=True, exist_ok=True)
         ours.save(kept / "protoattend")
-        save_file(plain_classifier.model_.state_dict(), kept / "plain.safetensors")
-    record.write(f"quality-{arguments.name}", figures)
+        record.keep_state(plain_classifier.model_, kept / "plain.safetensors")
     print(
         f"quality {arguments.name} plain={plain.accuracy:.4f} accuracy={result.accuracy:.4f} "
         f"prototypes95={figures['protoattend']['prototypes95']:.0f} minutes={result.minutes:.1f}"

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors.torch import save_file
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -35,3 +36,8 @@ def write(name: str, figures: Mapping[str, Any]) -> Path:
     path = RESULTS / f"{name}.json"
     path.write_text(json.dumps({"benchmark": name, **figures, **circumstances}, indent=2) + "\n")
     return path
+
+
+def keep_state(model: torch.nn.Module, path: Path) -> None:
+    """Write the weights of a model that has no `save` of its own."""
+    save_file({name: value.contiguous() for name, value in model.state_dict().items()}, path)

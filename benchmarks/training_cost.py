@@ -115,9 +115,10 @@ def epoch_times(task: Task, rows: tuple[np.ndarray, np.ndarray], rounds: int, st
 def reencoding(task: Task, rows: tuple[np.ndarray, np.ndarray], rounds: int) -> dict[str, Any]:
     """Time a step with 16,384 candidates, with gradient through all and through those of any weight, in turn."""
     X, y = (part[: MANY + FEW_INPUTS] for part in rows)
-    clf = ProtoAttendClassifier(encoder=_encoder(X), augment=task.augment, max_epochs=2, random_state=0, **COMMON).fit(
-        X, y
-    )  # scores are flat before any training, and then every candidate has weight
+    # Scores are flat before any training, and then every candidate has weight.
+    clf = ProtoAttendClassifier(
+        encoder=_encoder(X), augment=task.augment, n_prototypes=None, max_epochs=2, random_state=0, **COMMON
+    ).fit(X, y)
     model, samples = clf.model_.train(), clf.inputs_.tensor(clf.inputs_.source(X))
     x, candidates = samples[:FEW_INPUTS], samples[FEW_INPUTS:]
     targets = clf.database_.rows.labels[:FEW_INPUTS]

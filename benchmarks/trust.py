@@ -25,7 +25,7 @@ import record
 import torch
 import trust_data
 from cleanlab.rank import get_label_quality_scores
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from sklearn.metrics import average_precision_score
 
 from protoattend import ProtoAttendClassifier
@@ -61,7 +61,9 @@ def classifier(work: Path, data: trust_data.Images, seed: int) -> ProtoAttendCla
     if not folder.exists():
         ProtoAttendClassifier(**data.params, random_state=seed).fit(data.X, data.y).save(folder)
     encoder = data.params.get("encoder")
-    return ProtoAttendClassifier.load(folder, encoder=encoder if isinstance(encoder, torch.nn.Module) else None)
+    return ProtoAttendClassifier.load(
+        folder, encoder=copy.deepcopy(encoder) if isinstance(encoder, torch.nn.Module) else None
+    )
 
 
 def sets(data: trust_data.Images) -> dict[str, np.ndarray]:
@@ -99,7 +101,7 @@ def plain_model(work: Path, ours: ProtoAttendClassifier, data: trust_data.Images
     path = work / "plain.safetensors"
     if not path.exists():
         plain = PlainClassifier(**data.params, random_state=seed).fit(data.X, data.y)
-        save_file(plain.model_.state_dict(), path)
+        record.keep_state(plain.model_, path)
     model = copy.deepcopy(ours.model_)
     without_attention = {
         name: part for name, part in load_file(path).items() if not name.startswith(("query.", "key."))

@@ -23,14 +23,19 @@ def sharpening(queries: Tensor, keys: Tensor, weights: Tensor, most: int, *, few
     """Return the least factor on queries at which `most` prototypes make 95 % of a decision by sparsemax.
 
     That is in the median over rows of a database, whose queries and keys `(D, d_att)` these are; `weights` `(D,)` is
-    how many times each row counts, in the counting too. The least factor of all is STEP to the power of `fewest_steps`.
+    how many times each row counts, in the counting too. Where so few are out of reach, as where many rows are alike, it
+    is the factor for the fewest possible. The least factor of all is STEP to the power of `fewest_steps`.
     """
     rows = torch.linspace(0, len(weights) - 1, min(ROWS, len(weights))).round().long()
+
+    def count(steps: int) -> float:
+        return _typical_count(STEP**steps * queries[rows], keys, weights, weights[rows])
+
+    enough = max(most, count(STEPS))
     low, high = fewest_steps, STEPS
     while low < high:
         middle = (low + high) // 2
-        few = _typical_count(STEP**middle * queries[rows], keys, weights, weights[rows]) <= most
-        low, high = (low, middle) if few else (middle + 1, high)
+        low, high = (low, middle) if count(middle) <= enough else (middle + 1, high)
     return STEP**low
 
 
