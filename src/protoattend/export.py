@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import os
+import re
 import warnings
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -18,7 +20,7 @@ from torch import nn
 from protoattend.core.model import ProtoAttend
 from protoattend.data.inputs import Inputs, inputs_from_state
 from protoattend.data.labels import Classes
-from protoattend.database.encode import encode
+from protoattend.database.encode import KEY_LAYERS_OF_OLD, encode
 from protoattend.database.store import CandidateDatabase
 from protoattend.encoders.build import Encoder, build_encoder, wrap_encoder
 from protoattend.encoders.pretrained import Frozen, FrozenModule, Pretrained
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
     from protoattend.estimator import ProtoAttendClassifier
 
 WHAT, VERSION, OLDEST = "protoattend classifier", 2, 1
-_KEY_LAYERS_OF_VERSION_1 = 2  # its keys had lengths of their own
+_STAGE = re.compile(r"encoder\.body\.stages\.\d+\.conv\.weight")  # of "fast-cnn": its widths are as they were in fit
 
 
 def save_classifier(
@@ -57,7 +59,7 @@ def save_classifier(
             "categorical_features": _listed(params["categorical_features"]),
         },
         "own_module": _how_given(params["encoder"]),
-        "keys_of_one_length": len(classifier.model_.key) > _KEY_LAYERS_OF_VERSION_1,
+        "keys_of_one_length": len(classifier.model_.key) > KEY_LAYERS_OF_OLD,
         "inputs": {"kind": classifier.inputs_.kind, "state": classifier.inputs_.state()},
         "classes": _classes_to_json(classifier.classes_),
         "history": asdict(classifier.history_),
@@ -103,7 +105,7 @@ def load_classifier(
         device=params["device"],
     )
     if not meta.get("keys_of_one_length", False):
-        model.key = model.key[:_KEY_LAYERS_OF_VERSION_1]
+        model.key = model.key[:KEY_LAYERS_OF_OLD]
     try:
         model.load_state_dict(_frozen_state(model) | state)
     except RuntimeError as error:
@@ -140,11 +142,12 @@ def _how_given(encoder: str | nn.Module | Pretrained | None) -> str | None:
 def _make_encoder(encoder: str | nn.Module | Pretrained, inputs: Inputs, state: dict[str, torch.Tensor]) -> Encoder:
     """Return the encoder that the saved weights fit."""
     if isinstance(encoder, str):
-        return build_encoder(encoder, inputs.kind, inputs.form())
+        widths = tuple(len(value) for name, value in sorted(state.items()) if _STAGE.fullmatch(name))
+        return build_encoder(encoder, inputs.kind, inputs.form() | ({"widths": widths} if widths else {}))
     first_trained = "encoder.body.body.0.weight" if isinstance(encoder, FrozenModule) else "query.0.weight"
     n_features = state[first_trained].shape[1]
     if isinstance(encoder, nn.Module):
-        return wrap_encoder(encoder, inputs.kind, inputs.form(), n_features)
+        return wrap_encoder(copy.deepcopy(encoder), inputs.kind, inputs.form(), n_features)
     return encoder.encoder(inputs.kind, inputs.form(), n_features)
 
 

@@ -99,9 +99,6 @@ def fit(params: Mapping[str, Any], data: Data) -> tuple[CandidateDatabase, Histo
     count = params["n_processes"]
     if not (isinstance(count, int) and count >= 1):
         raise UserError(f"n_processes must be an integer of at least 1, but got {count!r}.")
-    most = params["n_prototypes"]
-    if most is not None and not (isinstance(most, int) and most >= 1):
-        raise UserError(f"n_prototypes must be an integer of at least 1, or None to leave it open, but got {most!r}.")
     with ExitStack() as stack:
         stack.enter_context(distributed.joined())
         if count > 1 and ranks().size == 1:

@@ -91,9 +91,24 @@ def test_a_database_with_rounded_keys_is_refocused_too() -> None:
     assert np.median([len(found.weights) for found in rounded.prototypes(queries)]) < 8
 
 
+def test_alike_rows_are_not_told_apart_at_any_price() -> None:
+    keys = torch.nn.functional.normalize(torch.rand(10, 4, generator=torch.Generator().manual_seed(0)))
+    alike = keys.repeat_interleave(20, 0)  # of 20 copies, 19 are needed for 95 %
+    factor = sharpening(alike, alike, torch.ones(200), 8)
+    assert naive_median(factor * alike, alike) == 19
+    assert factor < STEP**47
+
+
+def test_a_database_that_shares_a_refocused_model_is_not_saved_as_if_current(tmp_path: Path) -> None:
+    database = fitted().database_
+    database.condense(60).refocus(30)
+    with pytest.raises(StaleDatabase):
+        database.save(tmp_path / "stale")
+
+
 @pytest.mark.parametrize("bad", [0, -1, 2.5, "ten"])
 def test_a_number_that_is_none_is_refused(bad: object) -> None:
-    with pytest.raises(UserError, match="n_prototypes must be an integer of at least 1"):
+    with pytest.raises(UserError, match="n_prototypes must be None or an integer of at least 1"):
         fitted(n_prototypes=bad)
     with pytest.raises(UserError, match="n_prototypes must be an integer of at least 1"):
         fitted().database_.refocus(bad)  # type: ignore[arg-type]

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from torch import nn
 
 from protoattend import ProtoAttendClassifier
@@ -113,6 +114,40 @@ def test_a_folder_of_format_version_1_is_still_read() -> None:
     for row in json.loads((here / "classifier-v1.json").read_text()):
         np.testing.assert_allclose(loaded.predict_proba([row["x"]]), [row["proba"]], atol=2e-5)
         assert [p.index for p in loaded.explain([row["x"]])[0].prototypes] == row["prototypes"]
+
+
+def test_a_classifier_of_version_1_keeps_its_keys_when_saved_anew(tmp_path: Path) -> None:
+    """Keys had lengths of their own then."""
+    old = Path(__file__).parent / "classifier-v1"
+    module = nn.Sequential(nn.Linear(4, 8), nn.ReLU())
+    loaded = ProtoAttendClassifier.load(old, encoder=module)
+    loaded.save(tmp_path / "anew")
+    again = ProtoAttendClassifier.load(tmp_path / "anew", encoder=module)
+    x = [row["x"] for row in json.loads((old.parent / "classifier-v1.json").read_text())]
+    np.testing.assert_array_equal(again.predict_proba(x), loaded.predict_proba(x))
+    np.testing.assert_allclose(again._encode(x).keys, loaded._encode(x).keys)
+    assert again._encode(x).keys.norm(dim=1).std() > 0.01
+
+
+def test_a_fast_cnn_is_read_with_the_widths_it_was_trained_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    X, y = np.random.default_rng(0).random((40, 28, 28), dtype=np.float32), np.arange(40) % 2
+    with monkeypatch.context() as patched:
+        patched.setattr("protoattend.encoders.build._widths", lambda form: (32, 128, 256))
+        classifier = ProtoAttendClassifier(max_epochs=1, random_state=0, verbose=0).fit(X, y)
+        classifier.save(tmp_path / "wide")
+    again = ProtoAttendClassifier.load(tmp_path / "wide")
+    np.testing.assert_allclose(again.predict_proba(X), classifier.predict_proba(X), atol=1e-6)
+
+
+def test_loading_leaves_the_module_passed_as_it_is(wine: Any, tmp_path: Path) -> None:
+    X, y = wine
+    module = nn.Sequential(nn.Linear(X.shape[1], 8), nn.ReLU())
+    ProtoAttendClassifier(encoder=module, max_epochs=1, random_state=0, verbose=0).fit(X, y).save(tmp_path / "model")
+    before = module[0].weight.clone()
+    ProtoAttendClassifier.load(tmp_path / "model", encoder=module)
+    assert torch.equal(module[0].weight, before)
 
 
 def test_a_folder_of_format_version_2_is_still_read(tmp_path: Path) -> None:

@@ -100,7 +100,9 @@ def _save(clf: ProtoAttendClassifier, to: Path, reading: Reading, console: Conso
     facts = {"training": f"{_count(len(clf.history_), 'epoch')} in {clf.history_.seconds:.0f} s"}
     if measures is not None:
         facts["validation accuracy"] = f"{measures.prototype_accuracy:.1%} of {measures.n_samples} samples held out"
-        facts["prototypes"] = f"{measures.median_prototypes:.0f} carry 95 % of a typical decision"
+    queries = clf.database_.rows.queries
+    some = queries[:: -(-len(queries) // QUERIES)]
+    facts["prototypes"] = f"{_median_prototypes(clf, some):.0f} carry 95 % of a typical decision"
     facts["saved in"] = str(to)
     _print_facts(console, facts)
 

@@ -29,6 +29,7 @@ WITHOUT_ATTENTION = {
     "lambda_conf": 0.0,
     "d_att": 1,
     "normalize": "softmax",
+    "n_prototypes": None,
 }
 
 

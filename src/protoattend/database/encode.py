@@ -19,9 +19,13 @@ def decision_weight(model: ProtoAttend) -> Tensor:
     return model.decision.weight.detach().cpu()
 
 
+KEY_LAYERS_OF_OLD = 2  # before version 2 of saved classifiers, keys had lengths of their own
+
+
 def fingerprint(model: ProtoAttend) -> str:
     """Return a hash of every parameter and buffer: equal exactly for models that encode alike."""
     digest = hashlib.sha256(model.normalize.encode())
+    digest.update(b"" if len(model.key) == KEY_LAYERS_OF_OLD else b"keys of one length")
     for name, value in sorted(model.state_dict().items()):
         digest.update(name.encode())
         flat = value.detach().cpu().contiguous().view(-1)

@@ -128,6 +128,7 @@ class CandidateDatabase:
         With `excerpts` the samples stay where they are: in their place the folder has thumbnails of images, with the
         paths of files, and the first 200 characters of texts. A table's rows are kept as they are.
         """
+        self._require_current_model()
         columns = on_disk.columns_of(self._rows)
         if excerpts:
             columns = with_excerpts(columns, self._rows, self.inputs)
@@ -278,14 +279,16 @@ class CandidateDatabase:
         """
         if self.model.normalize != "sparsemax":
             raise UserError(f"refocus needs normalize='sparsemax', but it is {self.model.normalize!r}: no weight is 0.")
-        if not (isinstance(n_prototypes, int) and n_prototypes >= 1):
+        if not (isinstance(n_prototypes, (int, np.integer)) and n_prototypes >= 1):
             raise UserError(f"n_prototypes must be an integer of at least 1, but got {n_prototypes!r}.")
         self._require_current_model()
         rows = self._rows
         factor = sharpening(self._asked(rows.queries), rows.keys, rows.weights, n_prototypes)
         lengthen_queries(self.model, factor)
         self.fingerprint, self._home, self._unsaved = fingerprint(self.model), None, ()
+        approximation = self._approximation  # goes by keys, which stay
         self._become(replace(rows, blocks=rows.blocks.with_queries_times(factor)))
+        self._approximation = approximation
 
     def relocate(self, old: str | os.PathLike[str], new: str | os.PathLike[str]) -> int:
         """Take candidates kept as files under the folder `old` from `new` instead; return how many there are."""

@@ -171,14 +171,15 @@ def rows_at_once(encoder: nn.Module, device: torch.device) -> int:
 def _for_images(name: str, form: Mapping[str, Any]) -> tuple[nn.Module, nn.Module]:
     front = Standardize(form["channels"])
     if name == "fast-cnn":
-        return front, FastCNN(form["channels"], _widths(form["channels"], min(form["height"], form["width"])))
+        return front, FastCNN(form["channels"], form.get("widths") or _widths(form))
     return front, resnet_for(name, form["channels"], min(form["height"], form["width"]))
 
 
-def _widths(channels: int, size: int) -> tuple[int, ...]:
+def _widths(form: Mapping[str, Any]) -> tuple[int, ...]:
+    size = min(form["height"], form["width"])
     if size < 16:  # a stage for each halving: on 3x3 maps a third, widest stage costs most and adds nothing
         return (32, 128)
-    if channels == 1 and size < 32:  # on Fashion-MNIST three times the epochs are worth more than twice the width
+    if form["channels"] == 1 and size < 32:  # on Fashion-MNIST thrice the epochs are worth more than twice the width
         return (16, 64, 128)
     return (32, 128, 256)
 

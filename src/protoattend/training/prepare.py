@@ -260,6 +260,7 @@ _RULES: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
     ("mixup", lambda value: _is_number(value) and 0 <= value <= 1, "a number from 0 to 1"),
     ("label_smoothing", lambda value: _is_number(value) and 0 <= value < 1, "a number from 0 to below 1"),
     ("attention_weight", lambda value: _is_number(value) and value > 0, "a number above 0"),
+    ("n_prototypes", lambda value: value is None or _is_count(value, 1), "None or an integer of at least 1"),
     ("patience", lambda value: value is None or _is_count(value, 1), "None or an integer of at least 1"),
     ("lambda_sparse", lambda value: _is_number(value) and value >= 0, "a number of at least 0"),
     ("lambda_conf", lambda value: _is_number(value) and value >= 0, "a number of at least 0"),
