@@ -46,6 +46,10 @@ def layer_norm(x: Vector, gain: Vector, shift: Vector, epsilon: float = 1e-5) ->
     return [(v - mean) / math.sqrt(variance + epsilon) * g + s for v, g, s in zip(x, gain, shift, strict=True)]
 
 
+def of_one_length(key: Vector, epsilon: float = 1e-6) -> list[float]:
+    return [v / math.sqrt(dot(key, key) / len(key) + epsilon) for v in key]
+
+
 def score(query: Vector, key: Vector) -> float:
     """Eq. 1 before n(): the scaled product of a query and a key."""
     return dot(query, key) / math.sqrt(len(query))
@@ -164,7 +168,7 @@ class NaiveProtoAttend:
         gain, shift = self.parameters["value.2.weight"], self.parameters["value.2.bias"]
         return NaiveEncoded(
             queries=[relu(self._layer("query.0", f)) for f in features],
-            keys=[relu(self._layer("key.0", f)) for f in features],
+            keys=[of_one_length(relu(self._layer("key.0", f))) for f in features],
             values=[layer_norm(relu(self._layer("value.0", f)), gain, shift) for f in features],
         )
 
