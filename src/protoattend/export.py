@@ -105,7 +105,7 @@ def load_classifier(
         device=params["device"],
     )
     if not meta.get("keys_of_one_length", False):
-        model.key = model.key[:KEY_LAYERS_OF_OLD]
+        model.key = nn.Sequential(*list(model.key)[:KEY_LAYERS_OF_OLD])
     try:
         model.load_state_dict(_frozen_state(model) | state)
     except RuntimeError as error:

@@ -43,8 +43,8 @@ def lengthen_queries(model: ProtoAttend, factor: float) -> None:
     """Multiply every query of a model, in place, by a factor above 0, which a ReLU passes on."""
     layer = next(part for part in model.query.modules() if isinstance(part, nn.Linear))
     with torch.no_grad():
-        layer.weight *= factor
-        layer.bias *= factor
+        layer.weight.mul_(factor)
+        layer.bias.mul_(factor)
 
 
 def _typical_count(queries: Tensor, keys: Tensor, weights: Tensor, of_queries: Tensor) -> float:

@@ -41,6 +41,8 @@ class CandidateDatabase:
     `relabel` act on the next prediction; each happens wholly or, with an error, not at all.
     """
 
+    _rows: Rows
+
     def __init__(
         self,
         model: ProtoAttend,
@@ -286,9 +288,7 @@ class CandidateDatabase:
         factor = sharpening(self._asked(rows.queries), rows.keys, rows.weights, n_prototypes)
         lengthen_queries(self.model, factor)
         self.fingerprint, self._home, self._unsaved = fingerprint(self.model), None, ()
-        approximation = self._approximation  # goes by keys, which stay
-        self._become(replace(rows, blocks=rows.blocks.with_queries_times(factor)))
-        self._approximation = approximation
+        self._rows = replace(rows, blocks=rows.blocks.with_queries_times(factor))  # what is searched stays the same
 
     def relocate(self, old: str | os.PathLike[str], new: str | os.PathLike[str]) -> int:
         """Take candidates kept as files under the folder `old` from `new` instead; return how many there are."""
