@@ -7,10 +7,15 @@ import torch
 from torch import Tensor
 
 from protoattend.core.normalize import sparsemax
-from protoattend.database.answers import Searchable
+from protoattend.database.answers import PIECE, Searchable
 from protoattend.database.search import attend, decide, prototypes
 from protoattend.database.single import SupportOfOne, support_of_one
 from protoattend.errors import UserError
+
+
+@pytest.fixture(autouse=True, params=[PIECE, 64])
+def piece(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("protoattend.database.answers.PIECE", request.param)
 
 
 def make(count: int, kind: str) -> tuple[Tensor, Searchable]:
@@ -79,11 +84,20 @@ def test_top_prototypes_are_the_heaviest(normalize: str) -> None:
 def test_the_row_itself_is_left_out() -> None:
     _, candidates = make(70, "usual")
     for row in (0, 69):
-        found = support_of_one(3 * candidates.keys[row], candidates.keys, row)
+        found = support_of_one(3 * candidates.keys[row : row + 1], candidates, row)
         assert row not in found.positions
         assert found.weights.sum() == pytest.approx(1.0, abs=1e-5)
     last = decide(3 * candidates.keys[69:], candidates, normalize="sparsemax", own=torch.tensor([-1]))
     torch.testing.assert_close(last.logits, decide(3 * candidates.keys[69:], candidates, normalize="sparsemax").logits)
+
+
+def test_rounding_lets_no_candidate_of_weight_0_in() -> None:
+    below = [0.0, 0.06553281807456951, 0.1074148124084965, 0.2674981979462047] + 5 * [0.3601114571073177]
+    keys = -torch.tensor(below, dtype=torch.float64)[:, None]  # the last ones are where weight falls to 0
+    found = support_of_one(torch.ones(1, 1, dtype=torch.float64), Searchable(keys, keys, torch.arange(len(keys))))
+    assert found.positions.tolist() == [0, 1, 2, 3]
+    assert (found.weights > 0).all()
+    assert found.weights.sum() == pytest.approx(1.0, abs=1e-12)
 
 
 @pytest.mark.parametrize("place", [0, 64])
@@ -91,6 +105,6 @@ def test_scores_that_are_no_numbers(place: int) -> None:
     queries, candidates = make(65, "usual")
     candidates.keys[place] = float("nan")
     with pytest.raises(UserError, match="attention scores must be finite"):
-        support_of_one(queries[0], candidates.keys)
+        support_of_one(queries[:1], candidates)
     with pytest.raises(UserError, match="at least one candidate"):
-        support_of_one(queries[0], candidates.keys[1:2], 0)
+        support_of_one(queries[:1], make(1, "usual")[1], 0)

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
+import numpy as np
 from torch import Tensor
+
+PIECE = 1 << 17  # candidates scored at a time for a single query: their scores stay in the cache
 
 
 @dataclass(frozen=True)
@@ -23,6 +27,16 @@ class Searchable:
     def by_columns(self) -> Searchable:
         """Return the same with keys laid out column by column, in which a single query is scored twice as fast."""
         return replace(self, keys=self.keys.T.contiguous().T)
+
+    @cached_property
+    def pieces(self) -> list[Tensor]:
+        """The keys as matrices `(d_att, n)` to multiply a single query with, ready made: slicing takes its time."""
+        return [piece.T for piece in self.keys.split(PIECE)]
+
+    @cached_property
+    def arrays(self) -> tuple[np.ndarray, np.ndarray]:
+        """Class scores and labels as numpy sees them."""
+        return self.class_scores.numpy(), self.labels.numpy()
 
 
 @dataclass(frozen=True)

@@ -32,13 +32,9 @@ def decide(
 ) -> Decisions:
     """Return the decisions for queries `(B, d_att)`; `own` `(B,)` is where each may not attend, -1 for nowhere."""
     choose(normalize, ("softmax", "sparsemax"), "normalize")
-    parts = []
-    for some, theirs in _query_blocks(queries, own):
-        if normalize == "softmax":
-            parts.append(_decide_softmax(some, candidates, theirs, chunk))
-        else:
-            parts += [kept.decide(candidates) for kept in _supports(some, candidates, theirs, chunk)]
-    return _joined(parts)
+    if normalize == "sparsemax":
+        return _joined([kept.decide(candidates) for kept in _supports(queries, candidates, own, chunk)])
+    return _joined([_decide_softmax(some, candidates, theirs, chunk) for some, theirs in _query_blocks(queries, own)])
 
 
 def attend(queries: Tensor, candidates: Searchable, *, normalize: str, top: int = 10) -> Attention:
@@ -52,13 +48,10 @@ def attend(queries: Tensor, candidates: Searchable, *, normalize: str, top: int 
             F.pad(torch.cat([found.indices for found in heaviest]), missing),
             F.pad(torch.cat([found.values for found in heaviest]), missing),
         )
-    supports = [kept for some, _ in _query_blocks(queries, None) for kept in _supports(some, candidates, None, None)]
-    tops = [kept.heaviest(top) for kept in supports]
-    return Attention(
-        _joined([kept.decide(candidates) for kept in supports]),
-        _together([positions for positions, _ in tops]),
-        _together([weights for _, weights in tops]),
-    )
+    supports = list(_supports(queries, candidates, None, None))
+    positions, weights = zip(*[kept.heaviest(top) for kept in supports], strict=True)
+    decisions = _joined([kept.decide(candidates) for kept in supports])
+    return Attention(decisions, _together(positions), _together(weights))
 
 
 def prototypes(
@@ -68,9 +61,8 @@ def prototypes(
     choose(normalize, ("softmax", "sparsemax"), "normalize")
     found: list[Prototypes] = []
     if normalize == "sparsemax":
-        for some, theirs in _query_blocks(queries, own):
-            for kept in _supports(some, candidates, theirs, chunk):
-                found += kept.split()
+        for kept in _supports(queries, candidates, own, chunk):
+            found += kept.split()
         return found
     for weights in _softmax_weights(queries, candidates, own):
         ordered = weights.sort(dim=1, descending=True)
@@ -120,14 +112,16 @@ class _Supports:
 
 
 def _joined(parts: list[Decisions]) -> Decisions:
+    if len(parts) == 1:
+        return parts[0]
     return Decisions(
-        _together([part.logits for part in parts]),
-        _together([part.class_mass for part in parts]),
-        _together([part.largest_score for part in parts]),
+        torch.cat([part.logits for part in parts]),
+        torch.cat([part.class_mass for part in parts]),
+        torch.cat([part.largest_score for part in parts]),
     )
 
 
-def _together(parts: list[Tensor]) -> Tensor:
+def _together(parts: tuple[Tensor, ...]) -> Tensor:
     return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 
@@ -189,9 +183,16 @@ def _supports(
     queries: Tensor, candidates: Searchable, own: Tensor | None, chunk: int | None
 ) -> Iterator[_Supports | SupportOfOne]:
     """Yield the sparsemax supports of the queries in order, in as many pieces as memory asks for."""
-    if len(queries) == 1 and candidates.weights is None and chunk is None:
-        yield support_of_one(queries[0], candidates.keys, -1 if own is None else int(own))
+    if queries.shape[0] == 1 and candidates.weights is None and chunk is None:
+        yield support_of_one(queries, candidates, -1 if own is None else int(own))
         return
+    for some, theirs in _query_blocks(queries, own):
+        yield from _supports_of_block(some, candidates, theirs, chunk)
+
+
+def _supports_of_block(
+    queries: Tensor, candidates: Searchable, own: Tensor | None, chunk: int | None
+) -> Iterator[_Supports | SupportOfOne]:
     contenders = _contenders(queries, candidates, own, chunk)
     if contenders is None:  # flat scores: nearly all candidates contend, so take fewer queries at a time
         half = len(queries) // 2
