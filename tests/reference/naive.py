@@ -7,6 +7,7 @@ exact arithmetic; the library does neither.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -46,7 +47,7 @@ def layer_norm(x: Vector, gain: Vector, shift: Vector, epsilon: float = 1e-5) ->
     return [(v - mean) / math.sqrt(variance + epsilon) * g + s for v, g, s in zip(x, gain, shift, strict=True)]
 
 
-def of_one_length(key: Vector, epsilon: float = 1e-6) -> list[float]:
+def of_one_length(key: Vector, epsilon: float = sys.float_info.epsilon) -> list[float]:
     return [v / math.sqrt(dot(key, key) / len(key) + epsilon) for v in key]
 
 

@@ -186,7 +186,7 @@ class ProtoAttend(nn.Module):
         self.encoder = encoder
         self.normalize = normalize
         self.query = nn.Sequential(nn.Linear(width, d_att), nn.ReLU())
-        self.key = nn.Sequential(nn.Linear(width, d_att), nn.ReLU(), nn.RMSNorm(d_att, 1e-6, elementwise_affine=False))
+        self.key = nn.Sequential(nn.Linear(width, d_att), nn.ReLU(), nn.RMSNorm(d_att, elementwise_affine=False))
         self.value = nn.Sequential(nn.Linear(width, d_out), nn.ReLU(), nn.LayerNorm(d_out))
         self.decision = nn.Linear(d_out, n_classes, bias=False)
 
