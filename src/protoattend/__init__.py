@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from protoattend.encoders.preparation import ImagePreparation as ImagePreparation
     from protoattend.encoders.pretrained import fine_tuned as fine_tuned
     from protoattend.encoders.pretrained import frozen as frozen
+    from protoattend.encoders.views import Views as Views
     from protoattend.estimator import ProtoAttendClassifier as ProtoAttendClassifier
     from protoattend.training.checkpoint import Checkpoints as Checkpoints
 
@@ -31,6 +32,7 @@ _HOMES = {
     "ImagePreparation": "protoattend.encoders.preparation",
     "fine_tuned": "protoattend.encoders.pretrained",
     "frozen": "protoattend.encoders.pretrained",
+    "Views": "protoattend.encoders.views",
     "read_data": "protoattend.data.readers",
     "Checkpoints": "protoattend.training.checkpoint",
 }
@@ -41,6 +43,7 @@ __all__ = [
     "ImagePreparation",
     "ProtoAttend",
     "ProtoAttendClassifier",
+    "Views",
     "__version__",
     "fine_tuned",
     "frozen",

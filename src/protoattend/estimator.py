@@ -21,6 +21,7 @@ from protoattend.database.encode import encode
 from protoattend.database.search import Decisions
 from protoattend.database.store import CandidateDatabase, Indices
 from protoattend.encoders.pretrained import Pretrained
+from protoattend.encoders.views import Views
 from protoattend.errors import UserError
 from protoattend.export import load_classifier, save_classifier
 from protoattend.training.checkpoint import Checkpoints
@@ -75,6 +76,8 @@ class ProtoAttendClassifier(ClassifierMixin, BaseEstimator):
     undersample : None or {label: share}: how much of a frequent class is kept, in batches (each epoch anew) and in the
         database (the same rows always).
     augment : "auto" (for images), None or a callable.
+    views : None, or Views(mirror=True, shift=1): inputs and candidates are read as the mean over these views of an
+        image, which is more accurate where `augment` taught the encoder to disregard them, and takes longer.
     categorical_features : columns of numbers that are really codes.
     validation_fraction : share of the rows held out to choose the best epoch; they are candidates afterwards.
     patience : stop after this many validations in a row without a good epoch; None trains for all epochs.
@@ -121,6 +124,7 @@ class ProtoAttendClassifier(ClassifierMixin, BaseEstimator):
         class_weight: Mapping[Any, float] | str | None = None,
         undersample: Mapping[Any, float] | None = None,
         augment: Any = "auto",
+        views: Views | None = None,
         categorical_features: Any = None,
         validation_fraction: float = 0.1,
         device: str = "auto",
@@ -152,6 +156,7 @@ class ProtoAttendClassifier(ClassifierMixin, BaseEstimator):
         self.class_weight = class_weight
         self.undersample = undersample
         self.augment = augment
+        self.views = views
         self.categorical_features = categorical_features
         self.validation_fraction = validation_fraction
         self.device = device

@@ -24,6 +24,7 @@ from protoattend.database.encode import KEY_LAYERS_OF_OLD, encode
 from protoattend.database.store import CandidateDatabase
 from protoattend.encoders.build import Encoder, build_encoder, wrap_encoder
 from protoattend.encoders.pretrained import Frozen, FrozenModule, Pretrained
+from protoattend.encoders.views import Views
 from protoattend.errors import BadFile, MissingSamples, StaleDatabase, UserError
 from protoattend.folders import atomic_folder, read_meta, write_json
 from protoattend.training import schedule as schedules
@@ -54,6 +55,7 @@ def save_classifier(
             "schedule": schedule and {"name": type(schedule).__name__, **asdict(schedule)},
             "random_state": params["random_state"] if isinstance(params["random_state"], int) else None,
             "augment": params["augment"] if params["augment"] in ("auto", None) else None,
+            "views": params["views"] and asdict(params["views"]),
             "class_weight": _pairs(params["class_weight"]),
             "undersample": _pairs(params["undersample"]),
             "categorical_features": _listed(params["categorical_features"]),
@@ -88,6 +90,8 @@ def load_classifier(
     params = meta["params"] | {"encoder": encoder if meta["own_module"] else meta["params"]["encoder"]}
     if params["schedule"]:
         params["schedule"] = getattr(schedules, params["schedule"].pop("name"))(**params["schedule"])
+    if params.get("views"):
+        params["views"] = Views(**params["views"])
     for name in ("class_weight", "undersample"):
         if isinstance(params.get(name), list):
             params[name] = dict(params[name])
@@ -96,8 +100,10 @@ def load_classifier(
     inputs = inputs_from_state(meta["inputs"]["kind"], meta["inputs"]["state"], tokenizer)
     classes = Classes(_classes_from_json(meta["classes"]))
     state = _read_state(path / "model.safetensors")
+    encoder_of_fit = _make_encoder(params["encoder"], inputs, state)
+    encoder_of_fit.views = params.get("views") or Views()
     model = make_model(
-        _make_encoder(params["encoder"], inputs, state),
+        encoder_of_fit,
         len(classes),
         d_att=params["d_att"],
         d_out=params["d_out"],

@@ -77,7 +77,7 @@ def set_up(params: Mapping[str, Any], data: Data, generator: torch.Generator) ->
     )
     if params["normalize"] == "sparsemax":
         warn_of_unusual_weights(whole.weights)
-    encoder = prepare.make_encoder(params["encoder"], whole)
+    encoder = prepare.make_encoder(params["encoder"], params["views"], whole)
     augment = prepare.make_augment(params["augment"], whole.inputs, encoder)
     config = prepare.make_config(params, whole.train.rows_of_an_epoch, can_mix=encoder.can_mix)
     device = prepare.resolve_device(params["device"])

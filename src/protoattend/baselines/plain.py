@@ -14,6 +14,7 @@ from torch import nn
 from protoattend.data.samples import chunks
 from protoattend.encoders.build import rows_at_once
 from protoattend.encoders.pretrained import Pretrained
+from protoattend.encoders.views import Views
 from protoattend.fitting import Data, set_up
 from protoattend.training.loop import train
 from protoattend.training.losses import plain_terms
@@ -52,6 +53,7 @@ class PlainClassifier(ClassifierMixin, BaseEstimator):
         class_weight: Any = None,
         undersample: Any = None,
         augment: Any = "auto",
+        views: Views | None = None,
         categorical_features: Any = None,
         validation_fraction: float = 0.1,
         device: str = "auto",
@@ -72,6 +74,7 @@ class PlainClassifier(ClassifierMixin, BaseEstimator):
         self.class_weight = class_weight
         self.undersample = undersample
         self.augment = augment
+        self.views = views
         self.categorical_features = categorical_features
         self.validation_fraction = validation_fraction
         self.device = device

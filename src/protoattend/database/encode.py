@@ -12,6 +12,7 @@ from protoattend.core.model import Encoded, ProtoAttend
 from protoattend.core.ranks import gather, ranks
 from protoattend.data.samples import Samples, chunks, subset
 from protoattend.encoders.build import rows_at_once
+from protoattend.encoders.views import Views
 
 
 def decision_weight(model: ProtoAttend) -> Tensor:
@@ -23,9 +24,11 @@ KEY_LAYERS_OF_OLD = 2  # before version 2 of saved classifiers, keys had lengths
 
 
 def fingerprint(model: ProtoAttend) -> str:
-    """Return a hash of every parameter and buffer: equal exactly for models that encode alike."""
+    """Return a hash of every parameter, buffer and view: equal exactly for models that encode alike."""
     digest = hashlib.sha256(model.normalize.encode())
     digest.update(b"" if len(model.key) == KEY_LAYERS_OF_OLD else b"keys of one length")
+    views = getattr(model.encoder, "views", Views())
+    digest.update(b"" if len(views) == 1 else repr(views).encode())
     for name, value in sorted(model.state_dict().items()):
         digest.update(name.encode())
         flat = value.detach().cpu().contiguous().view(-1)

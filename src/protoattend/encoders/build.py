@@ -14,6 +14,7 @@ from protoattend.encoders.image import FastCNN, resnet_for
 from protoattend.encoders.lstm import PaperLSTM
 from protoattend.encoders.tabular import MLP, BinnedTable, FeatureTable, PlainTable, feature_mapping
 from protoattend.encoders.text import VDCNN, CharCNN
+from protoattend.encoders.views import Views
 from protoattend.errors import UserError, choose
 
 if TYPE_CHECKING:
@@ -94,7 +95,10 @@ class AsTokens(nn.Module):
 
 
 class Encoder(nn.Module):
-    """A front, a body and a norm; `learn_from` shows the front the training samples once, before training."""
+    """A front, a body and a norm; `learn_from` shows the front the training samples once, before training.
+
+    In training it reads samples as they come, afterwards as the mean over the `views` of each.
+    """
 
     def __init__(self, front: nn.Module, body: nn.Module, norm: nn.Module, out_features: int) -> None:
         super().__init__()
@@ -106,6 +110,7 @@ class Encoder(nn.Module):
         self.body = body
         self.norm = norm
         self.out_features = out_features
+        self.views = Views()
 
     def learn_from(self, samples: Samples) -> None:
         learn = getattr(self.front, "learn_from", None)
@@ -113,12 +118,17 @@ class Encoder(nn.Module):
             learn(samples)
 
     def forward(self, x: Tensor, mix: Mix | None = None) -> Tensor:
+        if self.training or len(self.views) == 1:
+            return self.norm(self._features(x, mix))
+        return self.norm(sum(self._features(view, mix) for view in self.views.of(x)) / len(self.views))
+
+    def _features(self, x: Tensor, mix: Mix | None) -> Tensor:
         features = self.front(x)
         if mix is None:
             features = self.body(features)
         else:
             features = self.body(features, mix) if self.mixes_inside else self.body(mix(features))
-        return self.norm(features.flatten(1))
+        return features.flatten(1)
 
 
 def build_encoder(name: str, kind: str, form: Mapping[str, Any]) -> Encoder:

@@ -24,6 +24,7 @@ from protoattend.data.samples import Samples, subset
 from protoattend.data.weights import check_weights, choose_rows, class_shares
 from protoattend.encoders.build import Encoder, build_encoder, count_features, wrap_encoder
 from protoattend.encoders.pretrained import Frozen, Pretrained
+from protoattend.encoders.views import Views
 from protoattend.errors import UserError
 from protoattend.training.batches import Augment, Labelled
 from protoattend.training.config import TrainingConfig
@@ -161,7 +162,7 @@ def input_learner(categorical: Any, encoder: str | nn.Module | Pretrained) -> Ca
     return learn
 
 
-def make_encoder(encoder: str | nn.Module | Pretrained, prepared: Prepared) -> Encoder:
+def make_encoder(encoder: str | nn.Module | Pretrained, views: Views | None, prepared: Prepared) -> Encoder:
     """Return the encoder by name, or the user's own module, having looked at the training samples."""
     inputs, samples = prepared.inputs, prepared.train.samples
     if isinstance(encoder, Pretrained):
@@ -173,8 +174,21 @@ def make_encoder(encoder: str | nn.Module | Pretrained, prepared: Prepared) -> E
         made = wrap_encoder(copy.deepcopy(encoder), inputs.kind, inputs.form(), width)
     else:
         made = build_encoder(encoder, inputs.kind, inputs.form())
+    made.views = _check_views(views, made, inputs)
     made.learn_from(samples)
     return made
+
+
+def _check_views(views: Any, encoder: Encoder, inputs: Inputs) -> Views:
+    if views is None:
+        return Views()
+    if not isinstance(views, Views):
+        raise UserError(f"views must be None or Views(mirror=..., shift=...), but got {views!r}.")
+    if inputs.kind != "images":
+        raise UserError(f"views are of images, but X is {inputs.kind}; pass views=None.")
+    if isinstance(encoder.front, Frozen):
+        raise UserError("views are for an encoder that is trained, but a frozen one reads each image once; pass None.")
+    return views
 
 
 def make_augment(augment: Any, inputs: Inputs, encoder: Encoder) -> Augment | None:
