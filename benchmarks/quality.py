@@ -1,9 +1,10 @@
 """How accurate the plain encoder and ProtoAttend are on a real data set, with the same encoder and training.
 
-    PROTOATTEND_DATA=../shared/data python benchmarks/quality.py NAME [--seed 0] [--keep FOLDER]
+    PROTOATTEND_DATA=../shared/data python benchmarks/quality.py NAME [--seed 0] [--keep FOLDER] [--only plain]
 
 Trains both through the public API, touches the test split once, writes benchmarks/results/quality-NAME.json.
-Settings were chosen on parts of the training split.
+Settings were chosen on parts of the training split. What is kept in FOLDER is not trained again, so that the two can be
+trained at different times, each on a quiet machine.
 """
 
 from __future__ import annotations
@@ -17,10 +18,11 @@ from typing import Any
 
 import numpy as np
 import record
+import torch
 from real_encoders import efficientnet_lite0, minilm
 from sklearn.metrics import balanced_accuracy_score
 
-from protoattend import ProtoAttendClassifier
+from protoattend import ProtoAttendClassifier, Views
 from protoattend.baselines.plain import PlainClassifier
 from protoattend.data import datasets
 from protoattend.data.augment import PAPER_AUGMENTATION, Augmentation
@@ -38,17 +40,9 @@ class Experiment:
     labels: Callable[[np.ndarray], np.ndarray] = lambda y: y
 
 
-@dataclass(frozen=True)
-class Result:
-    """What one classifier achieved on the test split, and how long its training took."""
-
-    accuracy: float
-    balanced_accuracy: float
-    minutes: float
-
-
 # For large data: pure samples with smoothed labels, and no row held back, as the schedule ends at the best epoch.
 LARGE = {"mixup": 0.0, "label_smoothing": 0.1, "validation_fraction": 0.0}
+ALL_VIEWS = Views(mirror=True, shift=1)
 
 EXPERIMENTS: Mapping[str, Experiment] = {
     "adult-mlp": Experiment("adult", lambda: {"encoder": "mlp"}),
@@ -68,6 +62,7 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         lambda: {
             "encoder": "fast-cnn",
             "augment": Augmentation(padding=1, horizontal=True),
+            "views": ALL_VIEWS,
             "max_epochs": 22,
             **LARGE,
         },
@@ -77,8 +72,9 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         lambda: {
             "encoder": "fast-cnn",
             "augment": Augmentation(padding=2, horizontal=True, cutout=8),
+            "views": ALL_VIEWS,
             "optimizer": "sgd",
-            "max_epochs": 24,
+            "max_epochs": 16,
             **LARGE,
         },
     ),
@@ -103,13 +99,18 @@ EXPERIMENTS: Mapping[str, Experiment] = {
 }
 
 
-def run(classifier: Any, train: datasets.Dataset, test: datasets.Dataset, experiment: Experiment) -> Result:
+def run(classifier: Any, train: datasets.Dataset, test: datasets.Dataset, experiment: Experiment) -> dict[str, float]:
     """Train the classifier on the one split and score it on the other."""
     started = time.perf_counter()
     classifier.fit(experiment.features(train.X), experiment.labels(train.y))
     minutes = (time.perf_counter() - started) / 60
     predicted, truth = classifier.predict(experiment.features(test.X)), experiment.labels(test.y)
-    return Result(float(np.mean(predicted == truth)), float(balanced_accuracy_score(truth, predicted)), minutes)
+    return {
+        "accuracy": float(np.mean(predicted == truth)),
+        "balanced_accuracy": float(balanced_accuracy_score(truth, predicted)),
+        "minutes": minutes,
+        "threads": torch.get_num_threads(),
+    }
 
 
 def explanations(classifier: ProtoAttendClassifier, test: datasets.Dataset, experiment: Experiment) -> dict[str, float]:
@@ -127,39 +128,62 @@ def explanations(classifier: ProtoAttendClassifier, test: datasets.Dataset, expe
     }
 
 
+def plain(params: Mapping[str, Any], kept: Path | None, *splits: Any) -> dict[str, float]:
+    """Train and score the plain encoder."""
+    classifier = PlainClassifier(**params)
+    result = run(classifier, *splits)
+    if kept is not None:
+        record.keep_state(classifier.model_, kept / "plain.safetensors")
+    return result
+
+
+def protoattend(params: Mapping[str, Any], kept: Path | None, *splits: Any) -> dict[str, float]:
+    """Train, score and explain ProtoAttend."""
+    classifier = ProtoAttendClassifier(**params)
+    result = {**run(classifier, *splits), "epochs": len(classifier.history_)}
+    result |= explanations(classifier, *splits[1:])
+    if kept is not None:
+        classifier.save(kept / "protoattend")
+    return result
+
+
+METHODS = {"plain": plain, "protoattend": protoattend}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("name", choices=EXPERIMENTS)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--keep", type=Path, help="folder in which both trained classifiers are kept")
+    parser.add_argument("--keep", type=Path, help="folder in which trained classifiers and their figures are kept")
+    parser.add_argument("--only", choices=METHODS, help="train just this one now, and keep it")
     arguments = parser.parse_args()
     experiment = EXPERIMENTS[arguments.name]
     train, test = (datasets.load(experiment.data, split) for split in datasets.SPLITS)
     params = {**experiment.params(), "random_state": arguments.seed}
-    plain_classifier = PlainClassifier(**params)
-    plain = run(plain_classifier, train, test, experiment)
-    print(f"plain encoder: {plain.accuracy:.4f} in {plain.minutes:.1f} minutes", flush=True)
-    ours = ProtoAttendClassifier(**params)
-    result = run(ours, train, test, experiment)
-    figures = {
-        "data": experiment.data,
-        "note": train.note,
-        "rows": [len(train.y), len(test.y)],
-        "params": {name: str(value)[:200] for name, value in params.items()},
-        "epochs": len(ours.history_),
-        "plain": vars(plain),
-        "protoattend": {**vars(result), **explanations(ours, test, experiment)},
-        "seed": arguments.seed,
-    }
-    record.write(f"quality-{arguments.name}", figures)
-    if arguments.keep is not None:
-        kept = arguments.keep / arguments.name
-        kept.mkdir(parents=True, exist_ok=True)
-        ours.save(kept / "protoattend")
-        record.keep_state(plain_classifier.model_, kept / "plain.safetensors")
+    kept = None if arguments.keep is None else arguments.keep / arguments.name
+    results = {}
+    for name in METHODS if arguments.only is None else [arguments.only]:
+        results[name] = record.once(
+            kept and kept / f"{name}.json", lambda name=name: METHODS[name](params, kept, train, test, experiment)
+        )
+        print(f"{name}: {results[name]['accuracy']:.4f} in {results[name]['minutes']:.1f} minutes", flush=True)
+    if arguments.only is not None:
+        return
+    record.write(
+        f"quality-{arguments.name}",
+        {
+            "data": experiment.data,
+            "note": train.note,
+            "rows": [len(train.y), len(test.y)],
+            "params": {name: str(value)[:200] for name, value in params.items()},
+            **results,
+            "seed": arguments.seed,
+        },
+    )
+    ours = results["protoattend"]
     print(
-        f"quality {arguments.name} plain={plain.accuracy:.4f} accuracy={result.accuracy:.4f} "
-        f"prototypes95={figures['protoattend']['prototypes95']:.0f} minutes={result.minutes:.1f}"
+        f"quality {arguments.name} plain={results['plain']['accuracy']:.4f} accuracy={ours['accuracy']:.4f} "
+        f"prototypes95={ours['prototypes95']:.0f} minutes={ours['minutes']:.1f}"
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,18 @@ def write(name: str, figures: Mapping[str, Any]) -> Path:
     path = RESULTS / f"{name}.json"
     path.write_text(json.dumps({"benchmark": name, **figures, **circumstances}, indent=2) + "\n")
     return path
+
+
+def once(path: Path | None, measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Return what `path` holds, or measure it and write it there; with no path, just measure it."""
+    if path is not None and path.exists():
+        return json.loads(path.read_text())
+    if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    figures = measure()
+    if path is not None:
+        path.write_text(json.dumps(figures, indent=2) + "\n")
+    return figures
 
 
 def keep_state(model: torch.nn.Module, path: Path) -> None:
