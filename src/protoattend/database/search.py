@@ -24,6 +24,7 @@ from protoattend.errors import choose
 SCORES = 1 << 20  # held at once: they stay in the cache, and one query takes a million candidates in one go
 BLOCK = 64  # candidates of which only the largest score is looked at, unless that one contends
 QUERIES = 256
+FEW = 8  # queries for which a column of indicators for each class costs more than it saves
 HELD = 1 << 22  # scores held at once when many candidates share the weight
 
 
@@ -153,7 +154,6 @@ def _softmax_weights(queries: Tensor, candidates: Searchable, own: Tensor | None
 def _decide_softmax(queries: Tensor, candidates: Searchable, own: Tensor | None, chunk: int | None) -> Decisions:
     n_classes = candidates.class_scores.shape[1]
     largest = queries.new_full((len(queries), 1), -torch.inf)
-    total = queries.new_zeros(len(queries), 1)
     sums = queries.new_zeros(len(queries), 2 * n_classes)
     length = chunk or _chunk(len(queries))
     for start in range(0, len(candidates.keys), length):
@@ -164,19 +164,33 @@ def _decide_softmax(queries: Tensor, candidates: Searchable, own: Tensor | None,
         reference = highest.nan_to_num(neginf=0.0)
         shrink = torch.exp(largest - reference)
         masses = scores.sub_(reference).exp_()
-        labels = F.one_hot(candidates.labels[here], n_classes).to(masses.dtype)
-        columns = torch.cat([candidates.class_scores[here], labels], dim=1)
-        if candidates.weights is None:
-            mass = masses.sum(1, keepdim=True)
-        else:  # weighing the columns costs D products, weighing the masses B x D
-            counts = candidates.weights[here, None].to(masses.dtype)
-            mass, columns = masses @ counts, counts * columns
-        total = total * shrink + mass
-        sums = sums * shrink + masses @ columns
+        if len(queries) <= FEW:
+            part = _sums_of_few(masses, candidates, here)
+        else:
+            part = masses @ _columns(candidates, here, masses.dtype)
+        sums = sums * shrink + part
         largest = highest
     require_a_finite_maximum(largest)
-    sums /= total
-    return Decisions(sums[:, :n_classes], sums[:, n_classes:], largest.squeeze(1))
+    mass = sums[:, n_classes:]
+    total = mass.sum(1, keepdim=True)  # every candidate has one label
+    return Decisions(sums[:, :n_classes] / total, mass / total, largest.squeeze(1))
+
+
+def _columns(candidates: Searchable, here: slice, dtype: torch.dtype) -> Tensor:
+    """Return class scores and indicators of the label `(n, 2 C)`, counted as often as each candidate is."""
+    labels = F.one_hot(candidates.labels[here], candidates.class_scores.shape[1]).to(dtype)
+    columns = torch.cat([candidates.class_scores[here], labels], dim=1)
+    return columns if candidates.weights is None else candidates.weights[here, None].to(dtype) * columns
+
+
+def _sums_of_few(masses: Tensor, candidates: Searchable, here: slice) -> Tensor:
+    """Return masses times those columns, without making them: for few queries that would cost more than the product."""
+    if candidates.weights is not None:
+        masses = masses * candidates.weights[here].to(masses.dtype)
+    labels, n_classes = candidates.labels[here], candidates.class_scores.shape[1]
+    # In float64: a running sum of millions, unlike a product, would lose digits.
+    by_label = [torch.bincount(labels, row.double(), n_classes) for row in masses]
+    return torch.cat([masses @ candidates.class_scores[here], torch.stack(by_label).to(masses.dtype)], dim=1)
 
 
 def _supports(

@@ -85,8 +85,9 @@ def train(
             if state.step % steps_per_epoch:
                 keeper.after_step(state)
         seconds = state.seconds()  # of the steps: what validation costs is not the training's
-        look = epoch == config.max_epochs - 1 or epoch % every == every - 1
-        if look:
+        last = epoch == config.max_epochs - 1
+        look = measure is not None and (last or epoch % every == every - 1)
+        if look or last:
             refresh_batch_norm(model, data, batch_size)
         measures = measure() if measure is not None and look else None
         state.end_epoch(EpochRecord(epoch, seconds, _means(state.sums, steps_per_epoch), measures))

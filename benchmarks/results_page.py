@@ -1,0 +1,193 @@
+"""Write docs/results.md, the page of measured figures, from the JSON files in benchmarks/results.
+
+    python benchmarks/results_page.py
+
+A figure whose benchmark has not been run is not on the page.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import record
+
+PAGE = Path(__file__).parents[1] / "docs" / "results.md"
+INTRODUCTION = """# Measured
+
+Made by `benchmarks/results_page.py` from the files in [benchmarks/results](../benchmarks/results), each of which holds
+its seed, machine, threads and date, and was written by the script of its name in [benchmarks](../benchmarks). All of it
+was measured on two cores without a GPU.
+"""
+TITLES = {
+    "adult-lstm": 'Adult, "lstm" of the paper',
+    "adult-mlp": 'Adult, "mlp"',
+    "fashion-fast-cnn": 'Fashion-MNIST, "fast-cnn"',
+    "cifar-fast-cnn": 'CIFAR-10, "fast-cnn"',
+    "dbpedia-vdcnn": 'DBPedia (subset), "vdcnn" of the paper',
+    "dbpedia-frozen": "DBPedia (subset), frozen MiniLM",
+    "fruits-resnet32": 'Fruits (subset), "resnet32" of the paper',
+    "fruits-frozen": "Fruits (subset), frozen EfficientNet-Lite0",
+    "isic-resnet50": 'ISIC (subset), melanoma or not, "resnet50" of the paper',
+}
+Figures = dict[str, Any]
+
+
+def page(results: Path = record.RESULTS) -> str:
+    """Return the page, from what is in the folder of results."""
+    found = {path.stem: json.loads(path.read_text()) for path in sorted(results.glob("*.json"))}
+    return "\n".join([INTRODUCTION, *(part for part in (section(found) for section in SECTIONS) if part)])
+
+
+def accuracy(found: dict[str, Figures]) -> str:
+    rows = []
+    for name, title in TITLES.items():
+        if (figures := found.get(f"quality-{name}")) is None:
+            continue
+        plain, ours = figures["plain"], figures["protoattend"]
+        right, wrong = ours["confidence_right"], ours["confidence_wrong"]
+        rows.append(
+            (
+                title,
+                f"{plain['accuracy']:.2%}",
+                f"{ours['accuracy']:.2%}",
+                f"{ours['prototypes95']:.0f}",
+                f"{right:.2f} / {wrong:.2f}",
+                f"{ours['minutes']:.1f}",
+            )
+        )
+    head = ("data and encoder", "plain encoder", "ProtoAttend", "prototypes", "sure if right / wrong", "minutes")
+    return _section(
+        "Accuracy on the test split (`quality.py`)",
+        "Plain encoder and ProtoAttend (sparsemax) share encoder, training and seed. *Prototypes* is the median number "
+        "that makes 95 % of a decision, *sure* the mean confidence, *minutes* the training of ProtoAttend.",
+        head,
+        rows,
+    )
+
+
+def training_cost(found: dict[str, Figures]) -> str:
+    if (figures := found.get("training_cost")) is None:
+        return ""
+    rows = []
+    for data, methods in figures["results"].items():
+        for name, values in methods.items():
+            mean = sum(values["accuracy"]) / len(values["accuracy"])
+            rows.append(
+                (
+                    data,
+                    name,
+                    f"{mean:.2%}",
+                    f"{values['gap_points']:.2f}",
+                    f"{figures['epoch_ratio'][name]:.2f}",
+                    f"{values['time_to_plain_minus_0.3_ratio']:.2f}",
+                )
+            )
+    again = figures["reencoding"]
+    return _section(
+        "What training costs (`training_cost.py`)",
+        f'Half-width "fast-cnn", {figures["held_out"]:,} held-out rows, seeds: {_listed(figures["seeds"])}. Time of an '
+        "epoch and time to the plain encoder's last validation accuracy less 0.3 points are ratios to the plain "
+        f"encoder's (Fashion-MNIST for the former). With {again['candidates']:,} sampled candidates a step is "
+        f"{again['speedup']:.1f} times as fast when only those with weight are encoded with gradient.",
+        ("data", "method", "accuracy", "points below plain", "time of an epoch", "time to accuracy"),
+        rows,
+    )
+
+
+def search(found: dict[str, Figures]) -> str:
+    if (figures := found.get("search")) is None:
+        return ""
+    names = next(iter(figures["milliseconds"].values()))
+    rows = [
+        (size, *(f"{times[name]:.2f}" if name in times else "" for name in names))
+        for size, times in figures["milliseconds"].items()
+    ]
+    large = figures["ten_million"]
+    return _section(
+        "Exact attention over many candidates (`search.py`)",
+        "Milliseconds for B queries and D candidates. Ours gives logits, class mass and the ten heaviest prototypes; "
+        f"faiss gives 64 neighbours. Ten million candidates on disk: opened in {large['open']:.0f} ms, one query "
+        f"{large['B=1']:.0f} ms, 256 queries {large['B=256']:.0f} ms, {large['rss_gb']:.2f} GB of memory at the most.",
+        ("", *names),
+        rows,
+    )
+
+
+def normalize(found: dict[str, Figures]) -> str:
+    if (figures := found.get("normalize")) is None:
+        return ""
+    names = next(iter(figures["milliseconds"].values()))
+    rows = [(size, *(f"{times[name]:.2f}" for name in names)) for size, times in figures["milliseconds"].items()]
+    return _section(
+        "Sparsemax, forward and backward (`normalize.py`)", "Milliseconds.", ("rows x candidates", *names), rows
+    )
+
+
+def trust(found: dict[str, Figures]) -> str:
+    if (figures := found.get("trust")) is None:
+        return ""
+    parts = []
+    for name, images in figures["images"].items():
+        risk = images["selective"]
+        means = {score: sum(by.values()) / len(by) for score, by in images["ood_auroc"].items()}
+        parts.append(
+            (
+                TITLES.get(name, name),
+                f"{risk['aurc']:.4f} ({risk['n_prototypes']} prototypes)",
+                f"{risk['aurc_msp']:.4f}",
+                f"{risk['aurc_knn']:.4f}",
+                ", ".join(f"{float(asked):.0%}: {got:.1%}" for asked, got in images["conformal"].items()),
+                f"{means['ours combined']:.4f}",
+                f"{means[images['ood_best_peer']]:.4f} ({images['ood_best_peer']})",
+            )
+        )
+    head = ("data", "AURC of C", "of plain MSP", "of kNN", "coverage of sets", "strange inputs, AUROC", "best peer")
+    answers = _section(
+        "Trust (`trust.py`)",
+        "AURC is the mean error over all coverages: less is better. Coverage is that of prediction sets, by the one "
+        "asked for. AUROC is the mean over all strange sets.",
+        head,
+        parts,
+    )
+    labels = [(case, f"{by['ours']:.3f}", f"{by['cleanlab']:.3f}") for case, by in figures["labels"].items()]
+    wrong = _section(
+        "Wrong labels (`trust.py`)",
+        "Average precision at finding changed labels; cleanlab judges by the probabilities of the same models.",
+        ("data and share of wrong labels", "ours", "cleanlab"),
+        labels,
+    )
+    return f"{answers}\n{wrong}"
+
+
+def condense(found: dict[str, Figures]) -> str:
+    if "condense" not in found:
+        return ""
+    return "## A smaller database (`condense.py`)\n\n![accuracy by size](../benchmarks/results/condense.png)\n"
+
+
+SECTIONS: tuple[Callable[[dict[str, Figures]], str], ...] = (
+    accuracy,
+    training_cost,
+    search,
+    normalize,
+    trust,
+    condense,
+)
+
+
+def _section(title: str, text: str, head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    head = tuple(head)
+    lines = [head, ("---",) * len(head), *rows]
+    table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return f"## {title}\n\n{text}\n\n{table}\n"
+
+
+def _listed(seeds: dict[str, int]) -> str:
+    return ", ".join(f"{count} on {data}" for data, count in seeds.items())
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())
