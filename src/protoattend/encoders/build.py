@@ -27,10 +27,8 @@ NAMES: Mapping[str, tuple[str, ...]] = {  # by kind of input; the first is what 
     "text": ("char-cnn", "vdcnn"),
     "table": ("mlp", "lstm", "features"),
 }
-# These have layer normalisation where the paper puts it. All others end in it: without, keys differ so much in length
-# that a few long ones outweigh every other for any input (digits: 11 rows were the heaviest prototype of all inputs).
-# The LSTM's bounded outputs give short keys, and flat attention (Adult, 4,096 candidates: 203 prototypes instead of 54,
-# and an accuracy 1 % below that of the encoder alone).
+# These have layer normalisation where the paper puts it. All others end in it, so that scores are of one scale: the
+# LSTM's bounded outputs, for one, would give small ones, and flat attention.
 FROM_THE_PAPER = ("resnet32", "resnet50", "vdcnn", "features")
 
 ROWS_AT_ONCE = 512
@@ -189,7 +187,7 @@ def _widths(form: Mapping[str, Any]) -> tuple[int, ...]:
     size = min(form["height"], form["width"])
     if size < 16:  # a stage for each halving: on 3x3 maps a third, widest stage costs most and adds nothing
         return (32, 128)
-    if form["channels"] == 1 and size < 32:  # on Fashion-MNIST thrice the epochs are worth more than twice the width
+    if form["channels"] == 1 and size < 32:  # in the same time, more epochs are worth more than more width
         return (16, 64, 128)
     return (32, 128, 256)
 

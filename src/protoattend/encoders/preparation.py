@@ -14,8 +14,7 @@ from torch.nn import functional as F
 from protoattend.encoders.build import ROWS_AT_ONCE, UnitRange
 from protoattend.errors import UserError
 
-# At once on a CPU. More images are slower, as all between the layers leaves the cache (EfficientNet-Lite0 at 224x224:
-# 41 ms an image by twos, 132 ms by thirty-twos).
+# At once on a CPU. More images are slower, as all between the layers leaves the cache.
 PIXELS_AT_ONCE = 2**18
 
 

@@ -117,7 +117,7 @@ class BankStrategy:
 
     def remember(self, encoded: Encoded, batch: Batch) -> None:
         # Of past blends only the larger part is noted. Excluding the smaller ones too takes more candidates of an
-        # input's own class away than of others, which small data shows (wine with weights: 67 % in 3 of 12 trainings).
+        # input's own class away than of others, which spoils trainings on small data.
         larger = batch.rows[:, None].expand(-1, 2)
         columns = (encoded.keys.detach(), encoded.values.detach(), batch.y, larger)
         newest = {name: gather(column) for name, column in zip(self.COLUMNS, columns, strict=True)}

@@ -22,8 +22,8 @@ class Measures:
     def good_enough(self, best_accuracy: float) -> bool:
         """Return whether this later state is to be kept, though an earlier one may have been a little more accurate.
 
-        Later states have learned at smaller steps. On small validation sets single samples decide who is best (digits:
-        one of 143 picked an epoch 7 points worse on test), so within one standard error the later one is kept.
+        Later states have learned at smaller steps. On small validation sets single samples decide who is best, so
+        within one standard error the later one is kept.
         """
         error = (best_accuracy * (1 - best_accuracy) / self.n_samples) ** 0.5
         return self.prototype_accuracy >= best_accuracy - error
