@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -131,6 +132,15 @@ def test_explain_on_the_console(place: Path) -> None:
         assert f"row {i}: {explanations[i].prediction}, confidence" in shown
         assert all(str(p.index) in shown for p in explanations[i].prototypes)
     assert succeeded("explain", place / "wine-model", place / "wine-new.csv").count("confidence") == 10
+
+
+def test_with_excerpts_a_classifier_explains_when_its_images_are_gone(place: Path, tmp_path: Path) -> None:
+    shutil.copytree(place / "digits", tmp_path / "digits")
+    succeeded("fit", tmp_path / "digits", "--epochs", 1, "--excerpts", "--to", tmp_path / "model")
+    shutil.rmtree(tmp_path / "digits")
+    page = tmp_path / "why.html"
+    succeeded("explain", tmp_path / "model", place / "digits", "--row", 0, "--out", page)
+    assert page.read_text().count("data:image/png") > 1
 
 
 def test_explain_as_a_page(place: Path, tmp_path: Path) -> None:

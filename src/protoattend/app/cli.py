@@ -81,6 +81,9 @@ def fit(
     seed: Annotated[int, typer.Option(help="Seed of the split and the training.")] = 0,
     size: Annotated[int | None, typer.Option(help="Side that images are resized to, in pixels.")] = None,
     skip_corrupt: SkipCorrupt = False,
+    excerpts: Annotated[
+        bool, typer.Option("--excerpts", help="Keep thumbnails and beginnings of texts in place of samples.")
+    ] = False,
     processes: Annotated[int, typer.Option(help="Processes that train together on this machine.")] = 1,
     checkpoint_to: Annotated[Path | None, typer.Option(help="Folder for checkpoints while training.")] = None,
     resume_from: Annotated[Path | None, typer.Option(help="Folder of checkpoints to go on from.")] = None,
@@ -101,6 +104,7 @@ def fit(
             "n_processes": processes,
         },
         places={"checkpoint_to": checkpoint_to, "resume_from": resume_from},
+        excerpts=excerpts,
     )
 
 

@@ -76,10 +76,12 @@ def fit_files(
     images: dict[str, Any],
     params: dict[str, Any],
     places: dict[str, Path | None],
+    excerpts: bool,
 ) -> None:
     """Train on the file or folder `path`, save into the folder `to`, and say what came of it.
 
-    `places` are where fit keeps its checkpoints. Of the processes that torchrun has started, the first one speaks.
+    `places` are where fit keeps its checkpoints; with `excerpts`, these are saved in place of samples. Of the processes
+    that torchrun has started, the first one speaks.
     """
     require_free(to)  # before training, not after it
     data = read_data(path, target=reading.target, text=reading.text, **images)
@@ -90,12 +92,12 @@ def fit_files(
             _say(console, f"Read {path}: {data.description}.")
         clf = ProtoAttendClassifier(**params, verbose=int(first)).fit(X, y, **places)
     if first:
-        _save(clf, to, reading, console)
+        clf.save(to, excerpts=excerpts)
+        write_json(to / READING, asdict(reading))
+        _report(clf, to, console)
 
 
-def _save(clf: ProtoAttendClassifier, to: Path, reading: Reading, console: Console) -> None:
-    clf.save(to)
-    write_json(to / READING, asdict(reading))
+def _report(clf: ProtoAttendClassifier, to: Path, console: Console) -> None:
     measures = clf.history_[clf.history_.best_epoch].measures
     facts = {"training": f"{_count(len(clf.history_), 'epoch')} in {clf.history_.seconds:.0f} s"}
     if measures is not None:
