@@ -97,6 +97,17 @@ def training_cost(found: dict[str, Figures]) -> str:
     )
 
 
+def step(found: dict[str, Figures]) -> str:
+    if (figures := found.get("step")) is None:
+        return ""
+    return _section(
+        "Where the time of a training step goes (`step.py`)",
+        f'Fashion-MNIST, "fast-cnn", in-batch sparsemax; 256 images take {figures["milliseconds"]:.0f} ms.',
+        ("part", "share"),
+        [(part, f"{share:.1%}") for part, share in figures["shares"].items()],
+    )
+
+
 def search(found: dict[str, Figures]) -> str:
     if (figures := found.get("search")) is None:
         return ""
@@ -171,6 +182,7 @@ def condense(found: dict[str, Figures]) -> str:
 SECTIONS: tuple[Callable[[dict[str, Figures]], str], ...] = (
     accuracy,
     training_cost,
+    step,
     search,
     normalize,
     trust,
