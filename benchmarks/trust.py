@@ -3,7 +3,7 @@
     PROTOATTEND_DATA=../shared/data python benchmarks/trust.py --work FOLDER [--quick] [--seed 0]
 
 Fashion-MNIST and CIFAR-10 classifiers are trained once and kept in FOLDER, like what each further part computes, so
-that a run that was stopped goes on where it was; what `quality.py NAME --keep FOLDER` kept is used. Half of
+that a run that was stopped goes on where it was; what `quality.py fashion-fast-cnn --keep FOLDER` kept is used. Half of
 the test split is held out: for calibration, and to choose with how many prototypes C ranks answers best. Peers are MSP,
 energy and kNN of the plain encoder and of our own, and cleanlab with the cross-validated probabilities of the same
 models. `--quick` takes digits for everything and writes nothing but FOLDER. Writes benchmarks/results/trust.json.
