@@ -2,7 +2,7 @@
 
     python benchmarks/results_page.py
 
-A figure whose benchmark has not been run is not on the page.
+A figure whose benchmark has not been run is not on the page. Of the headlines, which stand in README.md too, all are.
 """
 
 from __future__ import annotations
@@ -39,6 +39,29 @@ def page(results: Path = record.RESULTS) -> str:
     """Return the page, from what is in the folder of results."""
     found = {path.stem: json.loads(path.read_text()) for path in sorted(results.glob("*.json"))}
     return "\n".join([INTRODUCTION, *(part for part in (section(found) for section in SECTIONS) if part)])
+
+
+def headlines(results: Path = record.RESULTS) -> list[str]:
+    """Return what README.md says of the results."""
+    fashion, adult, search, step = (
+        json.loads((results / f"{name}.json").read_text())
+        for name in ("quality-fashion-fast-cnn", "quality-adult-mlp", "search", "step")
+    )
+    return [
+        f"Fashion-MNIST: {_beside_plain(fashion)}. Adult: {_beside_plain(adult)}.",
+        f"{step['shares']['heads, attention and loss, forward and backward']:.0%} of a training step is attention, "
+        "heads and losses; the rest is the plain encoder.",
+        f"Exact decisions over a million candidates are {search['ratios']['vs_faiss_1m']:.1f} times as fast as faiss "
+        f"finding 64 neighbours; ten million are opened in {search['ten_million']['open']:.0f} ms.",
+    ]
+
+
+def _beside_plain(quality: Figures) -> str:
+    ours = quality["protoattend"]
+    return (
+        f"{ours['accuracy']:.2%} (plain encoder {quality['plain']['accuracy']:.2%}) after {ours['minutes']:.1f} "
+        f"minutes, {ours['prototypes95']:.0f} prototypes a decision"
+    )
 
 
 def accuracy(found: dict[str, Figures]) -> str:
