@@ -1,10 +1,11 @@
 """What training by attention costs beside the plain encoder: time of an epoch, time to accuracy, accuracy reached.
 
-    PROTOATTEND_DATA=../shared/data python benchmarks/training_cost.py [--quick]
+    PROTOATTEND_DATA=../shared/data python benchmarks/training_cost.py [--quick] [--work FOLDER]
 
 Same encoder ("fast-cnn"), data, optimiser and epochs for all. Accuracy is that of the finished classifier on 10,000
 rows of the training split that were held out; the test split is not touched. Time to an accuracy is by validation after
-each epoch, on a tenth of the other rows. `--quick` measures the time of an epoch alone.
+each epoch, on a tenth of the other rows. `--quick` measures the time of an epoch alone. With FOLDER, trainings that are
+done are kept there, and a run that was stopped goes on with the next.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from statistics import mean, median
 from typing import Any
 
@@ -143,13 +145,16 @@ def reencoding(task: Task, rows: tuple[np.ndarray, np.ndarray], rounds: int) -> 
     }
 
 
-def compare(task: Task) -> dict[str, Any]:
+def compare(task: Task, work: Path | None) -> dict[str, Any]:
     """Train every method on a task, method by method for each seed, and say how each does beside the plain encoder."""
     rows = _load(task)
     runs: dict[str, list[Run]] = {name: [] for name in METHODS}
     for seed in range(task.seeds):
         for name in METHODS:
-            runs[name].append(train(name, task, rows, seed))
+            kept = work and work / f"{task.data} {seed} {name}.json"
+            runs[name].append(
+                Run(**record.once(kept, lambda name=name, seed=seed: asdict(train(name, task, rows, seed))))
+            )
             last = runs[name][-1]
             print(f"{task.data} seed {seed} {name}: {last.accuracy:.4f} in {sum(last.seconds):.0f} s", flush=True)
     found = {}
@@ -172,6 +177,7 @@ def compare(task: Task) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="measure the time of an epoch alone, in under 3 minutes")
+    parser.add_argument("--work", type=Path, help="folder in which trainings that are done are kept")
     arguments = parser.parse_args()
     first = TASKS[0]
     rows = _load(first)
@@ -181,7 +187,7 @@ def main() -> None:
         print(f"training_cost epoch_ratio={ratios[OURS]:.3f} time_to_plain_minus_0.3_ratio=nan accuracy_gap=nan")
         return
     again = reencoding(first, rows, rounds=3)
-    results = {task.data: compare(task) for task in TASKS}
+    results = {task.data: compare(task, arguments.work) for task in TASKS}
     for task in TASKS:
         _show(results[task.data], task.data)
     gap = max(found[name]["gap_points"] for found in results.values() for name in (OURS, "in-batch softmax"))
