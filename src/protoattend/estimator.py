@@ -13,7 +13,6 @@ from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from protoattend import fitting
-from protoattend.core.attention import confidence
 from protoattend.core.model import Encoded
 from protoattend.data.inputs import require_rows
 from protoattend.data.tables import TableInputs
@@ -205,12 +204,11 @@ class ProtoAttendClassifier(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the label of each row: the decision on its prototypes (alpha = 1)."""
-        logits = self._decide(X).logits
-        return self.classes_[logits.argmax(1).numpy()]
+        return self.classes_[self._decide(X).predicted.numpy()]
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return class probabilities `(n, n_classes)`: the softmax of the logits at alpha = 1."""
-        return _probabilities(self._decide(X))
+        return self._decide(X).probabilities.numpy()
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Return the logits at alpha = 1 `(n, n_classes)`, or with two classes their difference `(n,)`."""
@@ -223,7 +221,7 @@ class ProtoAttendClassifier(ClassifierMixin, BaseEstimator):
 
     def confidence(self, X: Any) -> np.ndarray:
         """Return C_i of eq. 3 `(n,)`: the share of prototype weight whose label is the prediction."""
-        return _confidence(self._decide(X))
+        return self._decide(X).confidence.numpy()
 
     def explain(
         self,
@@ -265,7 +263,7 @@ class ProtoAttendClassifier(ClassifierMixin, BaseEstimator):
     def predict_or_abstain(self, X: Any, min_confidence: float) -> tuple[np.ndarray, np.ndarray]:
         """Return the labels, and which of them are answers: those with confidence of at least `min_confidence`."""
         decisions = self._decide(X)
-        return self.classes_[decisions.logits.argmax(1).numpy()], _confidence(decisions) >= min_confidence
+        return self.classes_[decisions.predicted.numpy()], decisions.confidence.numpy() >= min_confidence
 
     def assess(self, X: Any, y: Any, name: str = "") -> Assessment:
         """Return what labelled, unseen samples tell: `risk_coverage()`, `reliability()`, `measures()`, `plot()`."""
@@ -274,10 +272,10 @@ class ProtoAttendClassifier(ClassifierMixin, BaseEstimator):
         if len(labels) != len(decisions.logits):
             raise UserError(f"X and y must be of one length, but X has {len(decisions.logits)} rows, y {len(labels)}.")
         return Assessment(
-            confidence=_confidence(decisions),
-            predicted=decisions.logits.argmax(1).numpy(),
+            confidence=decisions.confidence.numpy(),
+            predicted=decisions.predicted.numpy(),
             labels=labels,
-            probabilities=_probabilities(decisions),
+            probabilities=decisions.probabilities.numpy(),
             class_mass=decisions.class_mass.numpy(),
             classes=self.classes_,
             name=name,
@@ -316,7 +314,7 @@ class ProtoAttendClassifier(ClassifierMixin, BaseEstimator):
         if self.conformal_ is None:
             raise _needs_calibration("prediction_set")
         sets = self.conformal_.sets_by_class if by_class else self.conformal_.sets
-        inside = sets(class_support(decisions.class_mass.numpy(), _probabilities(decisions)), coverage)
+        inside = sets(class_support(decisions.class_mass.numpy(), decisions.probabilities.numpy()), coverage)
         return [self.classes_[row].tolist() for row in inside]
 
     def calibrated_proba(self, X: Any) -> np.ndarray:
@@ -441,14 +439,6 @@ class ProtoAttendClassifier(ClassifierMixin, BaseEstimator):
         tags.input_tags.allow_nan = True  # a missing value, handled
         tags.non_deterministic = self.random_state is None
         return tags
-
-
-def _confidence(decisions: Decisions) -> np.ndarray:
-    return confidence(decisions.class_mass, decisions.logits.argmax(1)).numpy()
-
-
-def _probabilities(decisions: Decisions) -> np.ndarray:
-    return decisions.logits.double().softmax(1).numpy()
 
 
 def _needs_calibration(name: str) -> UserError:
