@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from protoattend.core.model import Encoded, ProtoAttend
+from protoattend.core.model import ProtoAttend
 from protoattend.data.inputs import Inputs, count_rows, require_rows, take_rows
 from protoattend.data.labels import Classes
 from protoattend.data.weights import check_weights
@@ -22,7 +22,7 @@ from protoattend.database.encode import decision_weight, encode, fingerprint
 from protoattend.database.neighbours import Approximation, Neighbours
 from protoattend.database.reading import ReadableDatabase
 from protoattend.database.rounding import Rounding
-from protoattend.database.rows import Block, Blocks, Indices, Rows, heeding_labels
+from protoattend.database.rows import Blocks, Indices, Rows, heeding_labels, unedited_rows
 from protoattend.database.samples import kept_alike, require_same_form, with_excerpts
 from protoattend.database.sharpen import lengthen_queries, sharpening
 from protoattend.errors import StaleDatabase, UserError
@@ -64,27 +64,17 @@ class CandidateDatabase(ReadableDatabase):
         classes: Classes,
         weights: Any = None,
         on_batch: Callable[[int], None] = lambda done: None,
-        encoded: Encoded | None = None,
     ) -> CandidateDatabase:
         """Encode samples with their labels into a database; `on_batch` hears how many are done.
 
-        A row counts as many times as its weight says, and one of weight 0 is left out; None is once each. Where the
-        model has `encoded` the other rows already, they are taken as they are.
+        A row counts as many times as its weight says, and one of weight 0 is left out; None is once each.
         """
         counts = check_weights(weights, count_rows(X))
         ids = np.flatnonzero(counts)
         source = inputs.source(take_rows(X, ids))
-        if encoded is None:
-            encoded = encode(model, inputs.tensor(source), on_batch)
-        rows = Rows(
-            ids,
-            classes.encode(take_rows(y, ids)),
-            encoded.keys,
-            encoded.values @ decision_weight(model).T,
-            edited=torch.zeros(len(ids), dtype=torch.bool),
-            weights=torch.from_numpy(counts[ids]),
-            blocks=Blocks((Block(encoded.queries, encoded.values, source),)),
-        )
+        encoded = encode(model, inputs.tensor(source), on_batch)
+        labels = classes.encode(take_rows(y, ids))
+        rows = unedited_rows(counts, labels, encoded, decision_weight(model), source=source)
         return cls(model, inputs, classes, rows, next_id=len(counts))  # rows left out keep their numbers
 
     @classmethod
