@@ -14,6 +14,7 @@ from sklearn.model_selection import train_test_split
 from torch import nn
 
 from protoattend import ProtoAttendClassifier
+from protoattend.data.tables import TableInputs
 from protoattend.errors import UserError
 
 Kind = tuple[ProtoAttendClassifier, Any, np.ndarray]
@@ -131,6 +132,20 @@ def test_any_module_is_an_encoder(few_digits: Any, tmp_path: Any) -> None:
         ProtoAttendClassifier.load(tmp_path / "model")
     loaded = ProtoAttendClassifier.load(tmp_path / "model", encoder=copy.deepcopy(module))
     np.testing.assert_array_equal(loaded.predict_proba(X / 16), classifier.predict_proba(X / 16))
+
+
+def test_fit_reads_its_rows_once(wine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Training and the database are made of the same reading, rows left out or not."""
+    X, y = wine
+    read, lengths = TableInputs.source, []
+    monkeypatch.setattr(TableInputs, "source", lambda self, X: lengths.append(len(X)) or read(self, X))
+    clf = ProtoAttendClassifier(max_epochs=1, undersample={1: 0.5}, random_state=0, verbose=0)
+    clf.fit(X, y, sample_weight=np.arange(len(y)) % 4)
+    assert lengths == [np.count_nonzero(np.arange(len(y)) % 4)]
+    kept = clf.database_.indices
+    assert 0 < len(kept) < lengths[0]
+    np.testing.assert_array_equal(clf.database_.rows.source, read(clf.inputs_, X[kept]))
+    np.testing.assert_array_equal(clf.database_.labels, y[kept])
 
 
 def test_torch_dataset(few_digits: Any) -> None:

@@ -13,7 +13,6 @@ from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from protoattend import fitting
-from protoattend.core.attention import confidence
 from protoattend.core.model import Encoded
 from protoattend.data.inputs import require_rows
 from protoattend.data.tables import TableInputs
@@ -22,30 +21,16 @@ from protoattend.database.search import Decisions
 from protoattend.database.store import CandidateDatabase, Indices
 from protoattend.encoders.pretrained import Pretrained
 from protoattend.encoders.views import Views
-from protoattend.errors import UserError
 from protoattend.export import load_classifier, save_classifier
 from protoattend.training.checkpoint import Checkpoints
 from protoattend.training.history import History
 from protoattend.training.schedule import Schedule
-from protoattend.trust.assess import Assessment
-from protoattend.trust.calibration import Recalibration
-from protoattend.trust.conformal import Conformal, class_support
-from protoattend.trust.contrast import Contrast, contrast, explain_diverse
-from protoattend.trust.detector import OodDetector
-from protoattend.trust.drift import DriftMonitor
 from protoattend.trust.explain import Explanations, explain
-from protoattend.trust.judges import cross_fit_issues, leave_one_out_issues
-from protoattend.trust.labels import LabelIssues
-from protoattend.trust.mistakes import Mistakes, find_mistakes
-from protoattend.trust.ood import ood_score
-from protoattend.trust.quality import PrototypeQuality
-from protoattend.trust.rankers import database_quality
-from protoattend.trust.selective import guaranteed_threshold, threshold_for_accuracy
-from protoattend.trust.usage import PrototypeUsage, prototype_usage
+from protoattend.trust.methods import TrustMixin
 from protoattend.trust.what_if import Flip, smallest_flips, suppose, with_before
 
 
-class ProtoAttendClassifier(ClassifierMixin, BaseEstimator):
+class ProtoAttendClassifier(TrustMixin, ClassifierMixin, BaseEstimator):
     """Classify images, texts or tables from a few real training samples, and say which ones.
 
     Parameters
@@ -194,8 +179,8 @@ class ProtoAttendClassifier(ClassifierMixin, BaseEstimator):
         self.inputs_ = database.inputs
         self.classes_ = database.classes.values
         self.history_ = history
-        self.conformal_: Conformal | None = None
-        self.recalibration_: Recalibration | None = None
+        self.conformal_ = None
+        self.recalibration_ = None
         if isinstance(self.inputs_, TableInputs):
             self.n_features_in_ = len(self.inputs_.columns)
             if self.inputs_.named:
@@ -205,12 +190,11 @@ class ProtoAttendClassifier(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the label of each row: the decision on its prototypes (alpha = 1)."""
-        logits = self._decide(X).logits
-        return self.classes_[logits.argmax(1).numpy()]
+        return self.classes_[self._decide(X).predicted.numpy()]
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return class probabilities `(n, n_classes)`: the softmax of the logits at alpha = 1."""
-        return _probabilities(self._decide(X))
+        return self._decide(X).probabilities.numpy()
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Return the logits at alpha = 1 `(n, n_classes)`, or with two classes their difference `(n,)`."""
@@ -223,7 +207,7 @@ class ProtoAttendClassifier(ClassifierMixin, BaseEstimator):
 
     def confidence(self, X: Any) -> np.ndarray:
         """Return C_i of eq. 3 `(n,)`: the share of prototype weight whose label is the prediction."""
-        return _confidence(self._decide(X))
+        return self._decide(X).confidence.numpy()
 
     def explain(
         self,
@@ -259,144 +243,6 @@ class ProtoAttendClassifier(ClassifierMixin, BaseEstimator):
         None where `at_most` are not enough; `flip.smallest` says where no smaller set exists (trust/what_if.py).
         """
         return smallest_flips(self.database_, self._encode(X).queries, at_most=at_most)
-
-    # -- trusting -----------------------------------------------------------------------------------------------------
-
-    def predict_or_abstain(self, X: Any, min_confidence: float) -> tuple[np.ndarray, np.ndarray]:
-        """Return the labels, and which of them are answers: those with confidence of at least `min_confidence`."""
-        decisions = self._decide(X)
-        return self.classes_[decisions.logits.argmax(1).numpy()], _confidence(decisions) >= min_confidence
-
-    def assess(self, X: Any, y: Any, name: str = "") -> Assessment:
-        """Return what labelled, unseen samples tell: `risk_coverage()`, `reliability()`, `measures()`, `plot()`."""
-        decisions = self._decide(X)
-        labels = self.database_.classes.encode(y).numpy()
-        if len(labels) != len(decisions.logits):
-            raise UserError(f"X and y must be of one length, but X has {len(decisions.logits)} rows, y {len(labels)}.")
-        return Assessment(
-            confidence=_confidence(decisions),
-            predicted=decisions.logits.argmax(1).numpy(),
-            labels=labels,
-            probabilities=_probabilities(decisions),
-            class_mass=decisions.class_mass.numpy(),
-            classes=self.classes_,
-            name=name,
-        )
-
-    def threshold_for(self, X: Any, y: Any, accuracy: float = 0.99, *, guarantee: float | None = None) -> float:
-        """Return the lowest min_confidence that gives `accuracy` on these labelled samples, unseen in training.
-
-        With `guarantee=0.95` it holds for new samples drawn alike, too, at that probability (`guaranteed_threshold`).
-        """
-        seen = self.assess(X, y)
-        if guarantee is None:
-            return threshold_for_accuracy(seen.confidence, seen.correct, accuracy)
-        return guaranteed_threshold(seen.confidence, seen.correct, accuracy=accuracy, guarantee=guarantee)
-
-    def calibrate(self, X: Any, y: Any) -> ProtoAttendClassifier:
-        """Learn from labelled samples, unseen in training, what prediction sets and calibrated scores need.
-
-        Do it again after an edit of the database, which changes the decisions it was learned from.
-        """
-        seen = self.assess(X, y)
-        support = class_support(seen.class_mass, seen.probabilities)
-        recalibration = Recalibration.fit(
-            seen.probabilities, seen.labels, confidence=seen.confidence, correct=seen.correct
-        )
-        self.conformal_, self.recalibration_ = Conformal.fit(support, seen.labels), recalibration
-        return self
-
-    def prediction_set(self, X: Any, coverage: float = 0.95, *, by_class: bool = False) -> list[list[Any]]:
-        """Return for each row the labels that together hold the true one at least `coverage` of the time.
-
-        An empty list is "none of these": too little speaks for any class. With `by_class` the guarantee holds for the
-        samples of each class, however rare, and not only for all of them together.
-        """
-        decisions = self._decide(X)
-        if self.conformal_ is None:
-            raise _needs_calibration("prediction_set")
-        sets = self.conformal_.sets_by_class if by_class else self.conformal_.sets
-        inside = sets(class_support(decisions.class_mass.numpy(), _probabilities(decisions)), coverage)
-        return [self.classes_[row].tolist() for row in inside]
-
-    def calibrated_proba(self, X: Any) -> np.ndarray:
-        """Return `predict_proba` at the temperature that `calibrate` found likeliest `(n, n_classes)`."""
-        probabilities = self.predict_proba(X)
-        if self.recalibration_ is None:
-            raise _needs_calibration("calibrated_proba")
-        return self.recalibration_.probabilities(probabilities)
-
-    def calibrated_confidence(self, X: Any) -> np.ndarray:
-        """Return how often predictions of such confidence were right in `calibrate` `(n,)`."""
-        sure = self.confidence(X)
-        if self.recalibration_ is None:
-            raise _needs_calibration("calibrated_confidence")
-        return self.recalibration_.confidence(sure)
-
-    def prototype_usage(self, X: Any) -> PrototypeUsage:
-        """Return what the decisions on X rest on, in the form a drift monitor is fed with."""
-        return prototype_usage(self.database_, self._encode(X).queries)
-
-    def drift_monitor(self, X: Any, *, false_alarm: float = 0.01) -> DriftMonitor:
-        """Return a monitor with X, unseen in training, as reference; feed it `clf.prototype_usage(X_new)`."""
-        return DriftMonitor(self.prototype_usage(X), false_alarm=false_alarm)
-
-    def ood_score(self, X: Any, method: str = "disagreement") -> np.ndarray:
-        """Return how strange each row is `(n,)`; higher is further from the training data.
-
-        "disagreement" is the paper's 1 - C_i; "largest-score", "entropy", "own-value", "energy", "own-energy" and
-        "neighbours" read other signals of the same forward. "combined" is `ood_detector().score(X)`, the best.
-        """
-        check_is_fitted(self)
-        require_rows(X)
-        if method == "combined":
-            return self.ood_detector().score(X)
-        return ood_score(self.database_, X, method)
-
-    def ood_detector(self, X: Any = None) -> OodDetector:
-        """Return a detector of strange inputs, `score(X)` and `p_value(X)`, learned from usual rows alone.
-
-        They should be unseen in training, for p-values to hold; without X they are candidates of the database.
-        """
-        check_is_fitted(self)
-        if X is None:
-            return OodDetector.fit_on_database(self.database_)
-        require_rows(X)
-        return OodDetector.fit(self.database_, X)
-
-    def find_label_issues(self, X: Any = None, y: Any = None, *, cv: int = 5) -> LabelIssues:
-        """Return the rows whose label is disputed, worst first, with a suggestion and the prototypes that say so.
-
-        Without X: the candidates of this classifier, by one another, at no cost. With X and y: `cv` clones of it (it
-        need not be fitted) are trained to judge rows they never saw, which is slower and better.
-        """
-        if X is not None:
-            return cross_fit_issues(self, X, y, cv=cv)
-        check_is_fitted(self)
-        return leave_one_out_issues(self.database_)
-
-    def find_mistakes(self, X: Any, y: Any, top: int = 20) -> Mistakes:
-        """Return which candidates pull which classes into which errors on labelled rows, and where data is wanted."""
-        check_is_fitted(self)
-        return find_mistakes(self.database_, self._encode(X).queries, self.database_.classes.encode(y), top=top)
-
-    def why_not(self, X: Any, label: Any, top: int = 5) -> list[Contrast]:
-        """Return for each row the best candidates of another label, and how much weight they lack."""
-        queries = self._encode(X).queries
-        return contrast(self.database_, queries, self._exhibits(X), label=label, top=top)
-
-    def explain_diverse(self, X: Any, top: int = 5) -> Explanations:
-        """Return each row's prototypes like `explain`, but no near-copies of one another."""
-        encoded = self._encode(X)
-        return explain_diverse(self.database_, encoded, self._exhibits(X), top=top)
-
-    def prototype_quality(self, X: Any, y: Any, **more: Any) -> PrototypeQuality:
-        """Return how good the prototypes of labelled rows are, in numbers.
-
-        May be given: `subclasses` and `candidate_subclasses`, finer groups than labels; `perturb`, a small change of X.
-        """
-        check_is_fitted(self)
-        return database_quality(self.database_, X, self.database_.classes.encode(y).numpy(), **more)
 
     # -- keeping ------------------------------------------------------------------------------------------------------
 
@@ -441,15 +287,3 @@ class ProtoAttendClassifier(ClassifierMixin, BaseEstimator):
         tags.input_tags.allow_nan = True  # a missing value, handled
         tags.non_deterministic = self.random_state is None
         return tags
-
-
-def _confidence(decisions: Decisions) -> np.ndarray:
-    return confidence(decisions.class_mass, decisions.logits.argmax(1)).numpy()
-
-
-def _probabilities(decisions: Decisions) -> np.ndarray:
-    return decisions.logits.double().softmax(1).numpy()
-
-
-def _needs_calibration(name: str) -> UserError:
-    return UserError(f"{name} needs calibration first; call calibrate(X_cal, y_cal) with unseen samples.")

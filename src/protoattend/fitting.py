@@ -15,7 +15,8 @@ from torch import Tensor
 from protoattend.core.model import ProtoAttend
 from protoattend.core.ranks import ranks
 from protoattend.data.weights import warn_of_unusual_weights
-from protoattend.database.encode import encode_together
+from protoattend.database.encode import decision_weight, encode_together
+from protoattend.database.rows import unedited_rows
 from protoattend.database.sharpen import lengthen_queries, sharpening
 from protoattend.database.store import CandidateDatabase
 from protoattend.encoders.build import Encoder
@@ -170,19 +171,14 @@ def _measure(setup: Setup, generator: torch.Generator) -> Any:
 
 
 def _database(setup: Setup, n_prototypes: int | None) -> CandidateDatabase:
-    encoded = encode_together(setup.model, setup.prepared.candidate_samples())
+    whole, candidates = setup.whole, setup.prepared.candidates()
+    encoded = encode_together(setup.model, candidates.samples)
     if n_prototypes is not None and setup.model.normalize == "sparsemax":  # softmax gives weight to all in any case
-        weights = torch.from_numpy(setup.whole.weights[setup.whole.weights > 0])
+        weights = torch.from_numpy(whole.weights[whole.weights > 0])
         factor = sharpening(encoded.queries, encoded.keys, weights, n_prototypes, fewest_steps=0)
         lengthen_queries(setup.model, factor)
         encoded = replace(encoded, queries=factor * encoded.queries)
     setup.model.encoder = setup.encoder
-    return CandidateDatabase.build(
-        setup.model,
-        setup.whole.X,
-        setup.whole.y,
-        inputs=setup.whole.inputs,
-        classes=setup.whole.classes,
-        weights=setup.whole.weights,
-        encoded=encoded,
-    )
+    decision = decision_weight(setup.model)
+    rows = unedited_rows(whole.weights, candidates.labels, encoded, decision, source=whole.candidate_source())
+    return CandidateDatabase(setup.model, whole.inputs, whole.classes, rows, next_id=len(whole.weights))

@@ -19,11 +19,9 @@ from protoattend.data.images import thumbnails
 from protoattend.database import files, samples
 from protoattend.errors import BadFile, MissingSamples
 
+from .folders import flip_a_byte, open_again, truncate
+
 BRIEF: dict[str, Any] = {"max_epochs": 1, "random_state": 0, "verbose": 0}
-
-
-def open_again(database: CandidateDatabase, folder: Path) -> CandidateDatabase:
-    return CandidateDatabase.open(folder, database.model, inputs=database.inputs, classes=database.classes)
 
 
 def in_excerpts(classifier: ProtoAttendClassifier, folder: Path) -> ProtoAttendClassifier:
@@ -214,16 +212,6 @@ def test_a_module_of_ones_own_is_taken_on_trust(few_digits: Any, tmp_path: Path)
 
 
 # -- damage ------------------------------------------------------------------------------------------------------------
-
-
-def truncate(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-3])
-
-
-def flip_a_byte(path: Path) -> None:
-    content = bytearray(path.read_bytes())
-    content[-1] ^= 1
-    path.write_bytes(bytes(content))
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,8 @@ from protoattend.core.attention import attention_scores
 from protoattend.database.rounding import Rounding
 from protoattend.errors import BadFile, UserError
 
+from .folders import open_again
+
 SIZES = {"float16": 2, "int8": 1}
 
 
@@ -69,16 +71,12 @@ def test_rounded_databases_are_kept_and_edited(
     X, y = wine
     database = wine_classifier.database_.round_keys(dtype)
     database.save(tmp_path / "database")
-    opened = CandidateDatabase.open(
-        tmp_path / "database", database.model, inputs=database.inputs, classes=database.classes
-    )
+    opened = open_again(database, tmp_path / "database")
     for one in (database, opened):
         one.add(X[:3], y[:3])
         one.remove([2])
     opened.save_edits()
-    again = CandidateDatabase.open(
-        tmp_path / "database", database.model, inputs=database.inputs, classes=database.classes
-    )
+    again = open_again(database, tmp_path / "database")
     queries = database.rows.queries
     for one in (opened, again):
         assert one.rows.keys.dtype == database.rows.keys.dtype

@@ -11,18 +11,15 @@ import numpy as np
 import pytest
 import torch
 
-from protoattend import CandidateDatabase, ProtoAttendClassifier
+from protoattend import ProtoAttendClassifier
 from protoattend.errors import BadFile, StaleDatabase, UserError
+
+from .folders import open_again
 
 
 @pytest.fixture
 def classifier(wine_classifier: ProtoAttendClassifier) -> ProtoAttendClassifier:
     return copy.deepcopy(wine_classifier)
-
-
-def reopen(classifier: ProtoAttendClassifier, folder: Path) -> CandidateDatabase:
-    database = classifier.database_
-    return CandidateDatabase.open(folder, database.model, inputs=database.inputs, classes=database.classes)
 
 
 def test_added_rows_are_used_and_named(classifier: ProtoAttendClassifier, wine: Any) -> None:
@@ -97,7 +94,7 @@ def test_save_and_open_keep_edits(classifier: ProtoAttendClassifier, wine: Any, 
     classifier.database_.add(X[:2], y[:2])
     classifier.database_.remove([len(X) + 1])
     classifier.database_.save(tmp_path / "database")
-    opened = reopen(classifier, tmp_path / "database")
+    opened = open_again(classifier.database_, tmp_path / "database")
     np.testing.assert_array_equal(opened.indices, classifier.database_.indices)
     np.testing.assert_array_equal(opened.labels, classifier.database_.labels)
     queries = classifier.database_.rows.queries
@@ -110,7 +107,7 @@ def test_another_model_is_refused(classifier: ProtoAttendClassifier, wine: Any, 
     with torch.no_grad():
         classifier.model_.decision.weight += 1e-3
     with pytest.raises(StaleDatabase, match=r"rebuild it with\s+CandidateDatabase.build"):
-        reopen(classifier, tmp_path / "database")
+        open_again(classifier.database_, tmp_path / "database")
     with pytest.raises(StaleDatabase, match="the model has changed"):
         classifier.database_.add(wine[0][:1], wine[1][:1])
 
@@ -142,4 +139,4 @@ def test_damaged_folders(classifier: ProtoAttendClassifier, tmp_path: Path, dama
     classifier.database_.save(tmp_path / "database")
     damage(tmp_path / "database")
     with pytest.raises(BadFile, match=message):
-        reopen(classifier, tmp_path / "database")
+        open_again(classifier.database_, tmp_path / "database")

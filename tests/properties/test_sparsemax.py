@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from collections.abc import Callable
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import entmax
@@ -18,18 +14,7 @@ from torch import Tensor
 
 from protoattend.core.normalize import _sparsemax_by_sort, softmax, sparsemax
 
-
-def _load(path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
-
-
-naive: Any = _load(Path(__file__).parents[1] / "reference" / "naive.py")
+from ..reference import naive
 
 
 def by_sort(scores: Tensor, *, exclude: Tensor | None = None) -> Tensor:

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -27,18 +23,7 @@ from protoattend.training.candidates import Draw, InBatchStrategy
 from protoattend.training.config import TrainingConfig
 from protoattend.training.losses import prototype_terms
 
-
-def _load(path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
-
-
-naive: Any = _load(Path(__file__).with_name("naive.py"))
+from . import naive
 
 B, D, WIDTH, N_CLASSES = 5, 7, 6, 3
 SOURCES = ("in-batch", "fresh", "stored", "batch and stored")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -17,17 +18,18 @@ from protoattend.training.candidates import (
     Draw,
     InBatchStrategy,
     SampledStrategy,
-    Strategy,
-    make_strategy,
 )
 from protoattend.training.config import TrainingConfig
 from protoattend.training.loop import Step, train
 from protoattend.training.losses import prototype_terms
 
+from .strategies import strategy_over
+
 N, WIDTH, BATCH = 24, 6, 8
 NORMALIZE = ("softmax", "sparsemax")
 strategies = pytest.mark.parametrize("name", STRATEGIES)
 normalizations = pytest.mark.parametrize("normalize", NORMALIZE)
+make = partial(strategy_over, batch_size=BATCH)
 
 
 def make_data() -> Labelled:
@@ -46,18 +48,6 @@ def make_model(normalize: str) -> ProtoAttend:
             head.weight.copy_(3 * torch.eye(WIDTH, dtype=torch.float64))
             head.bias.zero_()
     return model
-
-
-def make(name: str, data: Labelled, *, n_candidates: int | None = None, normalize: str = "softmax") -> Strategy:
-    return make_strategy(
-        name,
-        fetch=lambda rows, generator: (data.samples[rows], data.labels[rows]),
-        shuffled=data.shuffled,
-        n_rows=len(data),
-        n_candidates=n_candidates,
-        batch_size=BATCH,
-        normalize=normalize,
-    )
 
 
 def batch_of(data: Labelled, rows: Tensor, seed: int = 0) -> Batch:

@@ -20,11 +20,13 @@ from protoattend.core.model import ProtoAttend
 from protoattend.core.ranks import Ranks, gather, ranks
 from protoattend.errors import UserError
 from protoattend.training.batches import Batch, Labelled
-from protoattend.training.candidates import STRATEGIES, make_strategy
+from protoattend.training.candidates import STRATEGIES
 from protoattend.training.config import TrainingConfig
 from protoattend.training.distributed import companions
 from protoattend.training.loop import train
 from protoattend.training.losses import prototype_terms
+
+from .strategies import strategy_over
 
 N, B, WIDTH = 48, 12, 5
 CONFIG = TrainingConfig(batch_size=B, max_epochs=2, lambda_sparse=0.1, lambda_conf=0.1, learning_rate=0.01)
@@ -43,15 +45,7 @@ def make_model(normalize: str) -> ProtoAttend:
 def trained(candidates: str, normalize: str) -> dict[str, Tensor]:
     """Train for eight steps, with a bank or samples over several, and return the weights."""
     model = make_model(normalize)
-    strategy = make_strategy(
-        candidates,
-        fetch=lambda rows, generator: (DATA.samples[rows], DATA.labels[rows]),
-        shuffled=DATA.shuffled,
-        n_rows=N,
-        n_candidates=20,
-        batch_size=B,
-        normalize=normalize,
-    )
+    strategy = strategy_over(candidates, DATA, batch_size=B, n_candidates=20, normalize=normalize)
     history = train(model, DATA, CONFIG, loss_terms=prototype_terms(CONFIG, strategy), measure=None, seed=0)
     weights = {name: value.clone() for name, value in model.state_dict().items()}
     return weights | {"losses": torch.tensor([list(record.losses.values()) for record in history])}

@@ -8,9 +8,11 @@ from torch import Tensor, nn
 
 from protoattend.core.model import Fresh, ProtoAttend, Reencoded, settled
 from protoattend.training.batches import Batch, Labelled
-from protoattend.training.candidates import SampledStrategy, make_strategy
+from protoattend.training.candidates import SampledStrategy
 from protoattend.training.config import TrainingConfig
 from protoattend.training.losses import prototype_terms
+
+from .strategies import strategy_over
 
 B, D, WIDTH = 6, 200, 5
 DATA = Labelled(
@@ -30,15 +32,7 @@ def make_model() -> ProtoAttend:
 
 
 def sampled(n_candidates: int, normalize: str) -> SampledStrategy:
-    strategy = make_strategy(
-        "sampled",
-        fetch=lambda rows, generator: (DATA.samples[rows], DATA.labels[rows]),
-        shuffled=DATA.shuffled,
-        n_rows=len(DATA),
-        n_candidates=n_candidates,
-        batch_size=B,
-        normalize=normalize,
-    )
+    strategy = strategy_over("sampled", DATA, batch_size=B, n_candidates=n_candidates, normalize=normalize)
     assert isinstance(strategy, SampledStrategy)
     return strategy
 

@@ -17,11 +17,13 @@ from protoattend.data.inputs import fit_inputs
 from protoattend.data.labels import Classes
 from protoattend.training import prepare as ready
 from protoattend.training.batches import Batch, Labelled
-from protoattend.training.candidates import STRATEGIES, InBatchStrategy, make_strategy
+from protoattend.training.candidates import STRATEGIES, InBatchStrategy
 from protoattend.training.config import TrainingConfig
 from protoattend.training.loop import train
 from protoattend.training.losses import plain_terms, prototype_terms
 from protoattend.training.measure import measure_plain, measure_with_prototypes, refresh_batch_norm
+
+from .strategies import strategy_over
 
 N, WIDTH, C = 10, 6, 3
 COUNTS = torch.tensor([1, 3, 1, 2, 5, 1, 1, 4, 2, 1])
@@ -153,15 +155,7 @@ def test_smoothed_targets_are_those_of_torch_and_weigh_the_same() -> None:
 def test_candidates_of_every_strategy_weigh_what_their_rows_weigh(name: str) -> None:
     data, model = make_data(), make_model()
     weights = torch.arange(1.0, N + 1).double()
-    strategy = make_strategy(
-        name,
-        fetch=lambda rows, generator: (data.samples[rows], data.labels[rows]),
-        shuffled=data.shuffled,
-        n_rows=N,
-        n_candidates=6,
-        batch_size=4,
-        normalize="softmax",
-    )
+    strategy = strategy_over(name, data, batch_size=4, n_candidates=6)
     drawn: list[Tensor] = []
     seen: list[Tensor] = []
     draw, forward = strategy.draw, model.forward

@@ -16,7 +16,7 @@ from rich.markup import escape
 from rich.table import Table
 from torch import Tensor
 
-from protoattend.core.attention import confidence, prototype_counts
+from protoattend.core.attention import prototype_counts
 from protoattend.core.ranks import ranks
 from protoattend.data.images import ImageFile, ImageFiles
 from protoattend.data.inputs import kind_of
@@ -191,8 +191,7 @@ def _queries(clf: ProtoAttendClassifier, X: Any) -> Tensor:
 def _decide(clf: ProtoAttendClassifier, queries: Tensor) -> tuple[np.ndarray, np.ndarray]:
     """Return labels and confidence: predict and confidence would decode and encode everything twice."""
     decisions = clf.database_.decide(queries)
-    predicted = decisions.logits.argmax(1)
-    return clf.database_.classes.decode(predicted), confidence(decisions.class_mass, predicted).numpy()
+    return clf.database_.classes.decode(decisions.predicted), decisions.confidence.numpy()
 
 
 def _median_prototypes(clf: ProtoAttendClassifier, queries: Tensor) -> float:

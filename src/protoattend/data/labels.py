@@ -11,7 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 from torch import Tensor
 
-from protoattend.data.tables import _is_missing
+from protoattend.data.tables import is_missing
 from protoattend.errors import UserError
 
 MANY, FEW = 50, 10  # more distinct numbers with fewer samples of each are measurements rather than classes
@@ -97,7 +97,7 @@ def _column(y: Any) -> np.ndarray:
 def _require_known(labels: np.ndarray) -> None:
     if labels.dtype.kind not in "fOmM":
         return
-    missing = np.flatnonzero([_is_missing(label) for label in labels] if labels.dtype == object else labels != labels)
+    missing = np.flatnonzero([is_missing(label) for label in labels] if labels.dtype == object else labels != labels)
     if len(missing):
         what = "y contains NaN:" if labels.dtype.kind == "f" else "y has missing labels:"
         raise UserError(

@@ -167,9 +167,7 @@ def _values(column: Any) -> np.ndarray:
     declared = hasattr(column, "cat") or str(getattr(column, "dtype", "")).lower().startswith("categorical")
     values = np.asarray(column.astype(object) if declared and hasattr(column, "astype") else column)
     return (
-        np.array([value if _is_missing(value) else str(value) for value in values], dtype=object)
-        if declared
-        else values
+        np.array([value if is_missing(value) else str(value) for value in values], dtype=object) if declared else values
     )
 
 
@@ -179,7 +177,7 @@ def _fit_column(name: str, values: np.ndarray, declared: bool) -> Column:
     if not declared and _looks_numeric(values):
         return Column(name, "number", *_mean_and_scale(_numbers(values, name)))
     _require_cells(values, name)
-    known = sorted({str(value) for value in values if not _is_missing(value)})
+    known = sorted({str(value) for value in values if not is_missing(value)})
     return Column(name, "category", categories=tuple(known))
 
 
@@ -187,7 +185,7 @@ def _require_cells(values: np.ndarray, name: str) -> None:
     """Raise where a cell is neither text, number nor date; types are few, so that rows need looking at only then."""
     bad = {kind for kind in map(type, values) if not issubclass(kind, CELLS)}
     for row, value in enumerate(values if bad else ()):
-        if type(value) in bad and not _is_missing(value):
+        if type(value) in bad and not is_missing(value):
             raise BadCell(
                 f"a table's cell must be text, a number or a date, but column {name!r} has a {type(value).__name__} at "
                 f"row {row} (an argument must be a string or a real number); convert it first."
@@ -197,20 +195,20 @@ def _require_cells(values: np.ndarray, name: str) -> None:
 def _looks_dated(values: np.ndarray) -> bool:
     if values.dtype != object:
         return values.dtype.kind == "M"
-    only_dates = all(isinstance(value, date) or _is_missing(value) for value in values)
+    only_dates = all(isinstance(value, date) or is_missing(value) for value in values)
     return only_dates and any(isinstance(value, date) for value in values)
 
 
 def _looks_numeric(values: np.ndarray) -> bool:
     if values.dtype.kind in "fiub":
         return True
-    return all(_is_missing(value) or isinstance(value, (int, float, np.number, np.bool_)) for value in values)
+    return all(is_missing(value) or isinstance(value, (int, float, np.number, np.bool_)) for value in values)
 
 
 def _numbers(values: np.ndarray, name: str) -> np.ndarray:
     try:
         numbers = (
-            np.array([np.nan if _is_missing(value) else value for value in values], dtype=np.float64)
+            np.array([np.nan if is_missing(value) else value for value in values], dtype=np.float64)
             if (values.dtype == object)
             else values.astype(np.float64)
         )
@@ -251,7 +249,7 @@ def _dates_as_days(values: np.ndarray, name: str) -> np.ndarray:
 
 def _moment(value: Any) -> Any:
     """Return what numpy can read as a date: None where missing, and UTC instead of any other time zone."""
-    if _is_missing(value):
+    if is_missing(value):
         return None
     if isinstance(value, (int, float, np.number, np.bool_)):
         raise ValueError(f"{value} is a number")  # numpy would take it for nanoseconds
@@ -267,7 +265,8 @@ def _mean_and_scale(numbers: np.ndarray) -> tuple[float, float]:
     return float(known.mean()), scale if scale > 1e-12 * max(1.0, float(np.abs(known).max())) else 1.0
 
 
-def _is_missing(value: Any) -> bool:
+def is_missing(value: Any) -> bool:
+    """Return whether a cell or a label is absent: None, NaN, NaT or pandas.NA."""
     if value is None or type(value).__name__ == "NAType":  # pandas.NA refuses to be compared
         return True
     return bool(value != value)  # NaN and NaT differ from themselves

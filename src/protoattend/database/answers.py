@@ -8,6 +8,8 @@ from functools import cached_property
 import numpy as np
 from torch import Tensor
 
+from protoattend.core.attention import confidence
+
 PIECE = 1 << 17  # candidates scored at a time for a single query: their scores stay in the cache
 
 
@@ -51,6 +53,21 @@ class Decisions:
     largest_score: Tensor
     exact: bool = True
     missed: Tensor | None = None
+
+    @property
+    def predicted(self) -> Tensor:
+        """The number of the class decided for `(B,)`."""
+        return self.logits.argmax(1)
+
+    @property
+    def confidence(self) -> Tensor:
+        """C_i of eq. 3 `(B,)`: the share of prototype weight whose label is the predicted one."""
+        return confidence(self.class_mass, self.predicted)
+
+    @property
+    def probabilities(self) -> Tensor:
+        """The softmax of the logits `(B, C)`, in float64."""
+        return self.logits.double().softmax(1)
 
 
 @dataclass(frozen=True)

@@ -76,7 +76,7 @@ def accuracy_on_rows(database: CandidateDatabase, whole: CandidateDatabase) -> f
     places = np.searchsorted(database.rows.ids, rows.ids[asked.numpy()])
     inside = np.minimum(places, len(database) - 1)
     own = torch.from_numpy(np.where(database.rows.ids[inside] == rows.ids[asked.numpy()], inside, -1))  # -1 is no row
-    decided = database.decide(rows.blocks.take("queries", asked.numpy()), own=own).logits.argmax(1)
+    decided = database.decide(rows.blocks.take("queries", asked.numpy()), own=own).predicted
     right, counts = decided == rows.labels[asked], rows.weights[asked].double()
     return float((counts * right).sum() / counts.sum())
 

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from protoattend.core.model import Encoded
 from protoattend.database.texts import Texts
 from protoattend.errors import MissingSamples, UserError
 
@@ -189,6 +190,25 @@ class Rows:
 def _made(ids: np.ndarray, columns: list[Tensor], blocks: Blocks) -> Rows:
     labels, keys, class_scores, edited, weights = columns
     return Rows(ids, labels, keys, class_scores, edited, weights, blocks)
+
+
+def unedited_rows(
+    counts: np.ndarray, labels: Tensor, encoded: Encoded, decision: Tensor, *, source: np.ndarray
+) -> Rows:
+    """Return the rows of a new database: those of X that `counts` `(n,)` does not leave out.
+
+    Labels, what the model has encoded, and `source` are of these rows alone; `decision` `(C, d_out)` scores values.
+    """
+    ids = np.flatnonzero(counts)
+    return Rows(
+        ids,
+        labels,
+        encoded.keys,
+        encoded.values @ decision.T,
+        edited=torch.zeros(len(ids), dtype=torch.bool),
+        weights=torch.from_numpy(counts[ids]),
+        blocks=Blocks((Block(encoded.queries, encoded.values, source),)),
+    )
 
 
 def heeding_labels(class_scores: Tensor, labels: Tensor) -> Tensor:

@@ -11,37 +11,30 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
-from protoattend.core.attention import attention_scores
-from protoattend.core.model import Encoded, ProtoAttend
+from protoattend.core.model import ProtoAttend
 from protoattend.data.inputs import Inputs, count_rows, require_rows, take_rows
 from protoattend.data.labels import Classes
 from protoattend.data.weights import check_weights
 from protoattend.database import condense, edits
 from protoattend.database import folder as on_disk
-from protoattend.database import search as exact
-from protoattend.database.answers import Attention, Decisions, Prototypes, Searchable
 from protoattend.database.encode import decision_weight, encode, fingerprint
-from protoattend.database.neighbours import Approximation, Neighbours, Search
+from protoattend.database.neighbours import Approximation, Neighbours
+from protoattend.database.reading import ReadableDatabase
 from protoattend.database.rounding import Rounding
-from protoattend.database.rows import Block, Blocks, Indices, Rows, heeding_labels
-from protoattend.database.samples import exhibit, kept_alike, require_same_form, with_excerpts
+from protoattend.database.rows import Blocks, Indices, Rows, heeding_labels, unedited_rows
+from protoattend.database.samples import kept_alike, require_same_form, with_excerpts
 from protoattend.database.sharpen import lengthen_queries, sharpening
 from protoattend.errors import StaleDatabase, UserError
 from protoattend.folders import alone
 
-WORTH_A_COPY = 1 << 26  # bytes of keys that are laid out anew for single queries; larger ones stay mapped from disk
 
-
-class CandidateDatabase:
+class CandidateDatabase(ReadableDatabase):
     """The candidates of one trained model, with labels, that can be searched, edited, saved and opened.
 
     Rows are named by their index: the row of the training X, and new numbers for rows added later. `add`, `remove` and
     `relabel` act on the next prediction; each happens wholly or, with an error, not at all.
     """
-
-    _rows: Rows
 
     def __init__(
         self,
@@ -54,15 +47,11 @@ class CandidateDatabase:
         model_fingerprint: str | None = None,
         rounding: Rounding | None = None,
     ) -> None:
-        self.model = model
-        self.inputs = inputs
-        self.classes = classes
+        super().__init__(model, inputs, classes, rows, rounding)
         self.fingerprint = model_fingerprint or fingerprint(model)
-        self.rounding = rounding
         self._next_id = next_id
         self._home: edits.Home | None = None
         self._unsaved: tuple[edits.Edit, ...] = ()
-        self._become(rows)
 
     @classmethod
     def build(
@@ -75,27 +64,17 @@ class CandidateDatabase:
         classes: Classes,
         weights: Any = None,
         on_batch: Callable[[int], None] = lambda done: None,
-        encoded: Encoded | None = None,
     ) -> CandidateDatabase:
         """Encode samples with their labels into a database; `on_batch` hears how many are done.
 
-        A row counts as many times as its weight says, and one of weight 0 is left out; None is once each. Where the
-        model has `encoded` the other rows already, they are taken as they are.
+        A row counts as many times as its weight says, and one of weight 0 is left out; None is once each.
         """
         counts = check_weights(weights, count_rows(X))
         ids = np.flatnonzero(counts)
         source = inputs.source(take_rows(X, ids))
-        if encoded is None:
-            encoded = encode(model, inputs.tensor(source), on_batch)
-        rows = Rows(
-            ids,
-            classes.encode(take_rows(y, ids)),
-            encoded.keys,
-            encoded.values @ decision_weight(model).T,
-            edited=torch.zeros(len(ids), dtype=torch.bool),
-            weights=torch.from_numpy(counts[ids]),
-            blocks=Blocks((Block(encoded.queries, encoded.values, source),)),
-        )
+        encoded = encode(model, inputs.tensor(source), on_batch)
+        labels = classes.encode(take_rows(y, ids))
+        rows = unedited_rows(counts, labels, encoded, decision_weight(model), source=source)
         return cls(model, inputs, classes, rows, next_id=len(counts))  # rows left out keep their numbers
 
     @classmethod
@@ -180,34 +159,8 @@ class CandidateDatabase:
         """Make one database in `folder` of all shards in `shards`; indices go on from shard to shard."""
         on_disk.merge_shards(Path(shards), Path(folder))
 
-    def __len__(self) -> int:
-        return len(self._rows)
-
     def __repr__(self) -> str:
         return f"CandidateDatabase({len(self):,} candidates of {len(self.classes)} classes)"
-
-    @property
-    def indices(self) -> np.ndarray:
-        """The index of every row, ascending."""
-        return self._rows.ids.copy()
-
-    @property
-    def labels(self) -> np.ndarray:
-        """The label of every row, in the order of `indices`."""
-        return self.classes.decode(self._rows.labels)
-
-    @property
-    def weights(self) -> np.ndarray:
-        """How many times every row counts, in the order of `indices`."""
-        return self._rows.weights.numpy().copy()
-
-    def exhibit(self, index: int) -> Any:
-        """Return the sample at `index` in the form a person is shown."""
-        return self.exhibit_at(self._rows.positions([index])[0])
-
-    def exhibit_at(self, position: int) -> Any:
-        """Return the sample at a position in `rows` in that form."""
-        return exhibit(self._rows, self.inputs, position)
 
     def add(self, X: Any, y: Any) -> np.ndarray:
         """Add samples as candidates; return their indices."""
@@ -321,38 +274,6 @@ class CandidateDatabase:
         approximate._approximation = Approximation(neighbours, k, self._rows.ids)
         return approximate
 
-    def decide(self, queries: Tensor, *, own: Tensor | None = None) -> Decisions:
-        """Return logits, class mass and largest score of queries `(B, d_att)`, by exact attention over all rows."""
-        search: Search = self._approximation or exact
-        decisions = search.decide(self._asked(queries), self._searchable, normalize=self.model.normalize, own=own)
-        return decisions if self.rounding is None else replace(decisions, exact=False)
-
-    def prototypes(self, queries: Tensor, *, own: Tensor | None = None) -> list[Prototypes]:
-        """Return each query's candidates of non-zero weight, by position in `rows`."""
-        search: Search = self._approximation or exact
-        return search.prototypes(self._asked(queries), self._searchable, normalize=self.model.normalize, own=own)
-
-    def attend(self, queries: Tensor, *, top: int = 10) -> Attention:
-        """Return the decisions and the `top` heaviest prototypes of each query, by position in `rows`."""
-        search: Search = self._approximation or exact
-        found = search.attend(self._asked(queries), self._searchable, normalize=self.model.normalize, top=top)
-        return found if self.rounding is None else replace(found, decisions=replace(found.decisions, exact=False))
-
-    def scores(self, query: Tensor) -> Tensor:
-        """Return the attention scores `(D,)` of one query `(d_att,)` with all rows, in float64."""
-        keys = self._rows.keys.to(query.dtype)
-        return attention_scores(self._asked(query[None]), keys)[0].double()
-
-    @property
-    def rows(self) -> Rows:
-        """The present rows; they never change, an edit replaces them."""
-        return self._rows
-
-    @property
-    def class_scores(self) -> Tensor:
-        """What every row adds to the logits of a decision that rests on it alone `(D, C)`, heeding edits."""
-        return self._rows.class_scores
-
     def _removal(self, indices: Indices) -> edits.Removed:
         ids = np.unique(self._rows.ids[self._rows.positions(indices)])
         if len(ids) == len(self):
@@ -365,9 +286,6 @@ class CandidateDatabase:
         other._become(rows)
         return other
 
-    def _asked(self, queries: Tensor) -> Tensor:
-        return queries if self.rounding is None else self.rounding.scaled(queries)
-
     def _edit(self, edit: edits.Edit) -> None:
         self._become(edit.apply(self._rows, decision_weight(self.model)))
         self._unsaved += () if self._home is None else (edit,)
@@ -379,13 +297,6 @@ class CandidateDatabase:
                 "alone; call save(folder) and CandidateDatabase.open(folder, ...)."
             )
         return self._home
-
-    def _become(self, rows: Rows) -> None:
-        weights = None if rows.count_once else rows.weights  # unweighted search is the faster one
-        searchable = Searchable(rows.keys, rows.class_scores, rows.labels, weights)
-        self._searchable = searchable.by_columns() if rows.keys.nbytes <= WORTH_A_COPY else searchable
-        self._approximation: Approximation | None = None
-        self._rows = rows
 
     def _require_current_model(self) -> None:
         if fingerprint(self.model) != self.fingerprint:

@@ -18,9 +18,8 @@ from protoattend.core.model import ProtoAttend
 from protoattend.data.adult import fixed_numbers
 from protoattend.data.augment import Augmentation
 from protoattend.data.images import ImageFiles
-from protoattend.data.inputs import Inputs, count_rows, fit_inputs, require_rows, take_rows, unpack_dataset
+from protoattend.data.inputs import Inputs, Source, count_rows, fit_inputs, require_rows, take_rows, unpack_dataset
 from protoattend.data.labels import Classes
-from protoattend.data.samples import Samples, subset
 from protoattend.data.weights import check_weights, choose_rows, class_shares
 from protoattend.encoders.build import Encoder, build_encoder, count_features, wrap_encoder
 from protoattend.encoders.pretrained import Frozen, Pretrained
@@ -41,16 +40,15 @@ STEPS_OF_AN_EPOCH = 16  # at least: small data in large batches gets too few ste
 class Prepared:
     """Everything learned from X and y before the first step; `train` and `validation` are parts of the same rows.
 
-    `used` are the rows of X that `everything` holds: those whose sample weight is above 0. `weights` is how
+    `used` are the rows of X that `source` and `everything` hold: those whose sample weight is above 0. `weights` is how
     many times each row of X counts as a candidate of the database; one of weight 0 is left out.
     """
 
     inputs: Inputs
     classes: Classes
-    X: Any
-    y: Any
     weights: np.ndarray
     used: np.ndarray
+    source: Source
     everything: Labelled
     held_out: Tensor
 
@@ -62,11 +60,18 @@ class Prepared:
     def validation(self) -> Labelled | None:
         return self.everything.at(self.held_out) if self.held_out.any() else None
 
-    def candidate_samples(self) -> Samples:
-        """Return the samples of the database's rows."""
-        positions = np.searchsorted(self.used, np.flatnonzero(self.weights))
+    def candidates(self) -> Labelled:
+        """Return the rows of the database."""
+        positions = self._in_database()
         whole = len(positions) == len(self.used)
-        return self.everything.samples if whole else subset(self.everything.samples, torch.from_numpy(positions))
+        return self.everything if whole else self.everything.at(torch.from_numpy(positions))
+
+    def candidate_source(self) -> Source:
+        """Return the same rows as they are kept there."""
+        return take_rows(self.source, self._in_database())
+
+    def _in_database(self) -> np.ndarray:
+        return np.searchsorted(self.used, np.flatnonzero(self.weights))
 
     def validation_candidates(self, generator: torch.Generator) -> Labelled:
         """Return the training rows that validation attends to: the same ones each time."""
@@ -145,7 +150,7 @@ def prepare(
     if shares is not None:
         candidates = rows[choose_rows(labels, shares, generator).numpy()]
         weights[np.setdiff1d(rows, candidates)] = 0
-    return Prepared(inputs, classes, X, y, weights, rows, everything, held_out)
+    return Prepared(inputs, classes, weights, rows, source, everything, held_out)
 
 
 def input_learner(categorical: Any, encoder: str | nn.Module | Pretrained) -> Callable[[Any], Inputs]:

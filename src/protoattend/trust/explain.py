@@ -12,7 +12,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from protoattend.core.attention import confidence
 from protoattend.database.search import Prototypes
 from protoattend.database.store import CandidateDatabase
 from protoattend.errors import MissingExtra, UserError
@@ -172,9 +171,8 @@ def explain(
 def outcomes(database: CandidateDatabase, queries: Tensor, *, own: Tensor | None = None) -> list[Outcome]:
     """Return what is decided for queries `(B, d_att)`; `own` `(B,)` is the position each may not attend to."""
     decisions = database.decide(queries, own=own)
-    prediction = decisions.logits.argmax(1)
-    sure = confidence(decisions.class_mass, prediction).tolist()
-    return [Outcome(*pair) for pair in zip(database.classes.decode(prediction), sure, strict=True)]
+    labels = database.classes.decode(decisions.predicted)
+    return [Outcome(*pair) for pair in zip(labels, decisions.confidence.tolist(), strict=True)]
 
 
 def shown_prototypes(

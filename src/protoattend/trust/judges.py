@@ -158,7 +158,7 @@ def _exhibit(database: CandidateDatabase, source: np.ndarray, place: int) -> Any
 
 def _by_prototypes(database: CandidateDatabase, queries: Tensor, own: Tensor | None = None) -> np.ndarray:
     """Return the class probabilities at alpha 1 `(n, C)`."""
-    return database.decide(queries, own=own).logits.double().softmax(1).numpy()
+    return database.decide(queries, own=own).probabilities.numpy()
 
 
 def _by_value(database: CandidateDatabase, values: Tensor) -> np.ndarray:

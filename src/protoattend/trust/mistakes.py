@@ -158,7 +158,7 @@ def find_mistakes(database: CandidateDatabase, queries: Tensor, labels: Tensor, 
     if len(queries) != len(labels):
         raise UserError(f"X and y must be of one length, but X has {len(queries)} rows and y has {len(labels)}.")
     decisions = database.decide(queries)
-    predicted = decisions.logits.argmax(1)
+    predicted = decisions.predicted
     runner_up = decisions.logits.scatter(1, predicted[:, None], -torch.inf).argmax(1)
     rival = torch.where(predicted == labels, runner_up, labels)
     answers = _Answers(database, queries, labels, predicted, rival)
@@ -196,7 +196,7 @@ def _harmful(answers: _Answers, top: int) -> tuple[Harmful, ...]:
     labels = database.labels
     found = []
     for suspect, inputs in zip(suspects.tolist(), _users(answers, suspects), strict=True):
-        without = database.decide(answers.queries[inputs], own=torch.full_like(inputs, suspect)).logits.argmax(1)
+        without = database.decide(answers.queries[inputs], own=torch.full_like(inputs, suspect)).predicted
         then, now = without == answers.labels[inputs], right[inputs]
         found.append(
             Harmful(

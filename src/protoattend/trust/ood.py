@@ -12,7 +12,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from protoattend.core.attention import confidence
 from protoattend.core.model import Encoded
 from protoattend.database.encode import encode
 from protoattend.database.search import QUERIES, Decisions
@@ -75,8 +74,7 @@ def neighbour_distance(features: Tensor, reference: Tensor, k: int = NEIGHBOURS)
 
 
 def _disagreement(seen: Seen) -> np.ndarray:
-    decisions = seen.decisions
-    return disagreement(confidence(decisions.class_mass, decisions.logits.argmax(1)).numpy())
+    return disagreement(seen.decisions.confidence.numpy())
 
 
 def _largest_score(seen: Seen) -> np.ndarray:

@@ -42,7 +42,7 @@ class DatabaseRanker:
         """Return probabilities `(n, C)`, input i deciding without rows `without[i]`, or by `only[i]`; -1 is none."""
         queries = self._queries(X)
         if without is None and only is None:
-            return self.database.decide(queries).logits.double().softmax(1).numpy()
+            return self.database.decide(queries).probabilities.numpy()
         given = torch.from_numpy(np.asarray(only if without is None else without))
         parts = zip(queries.split(BLOCK), given.split(BLOCK), strict=True)
         return torch.cat([self._decide(some, rows, keep=without is None) for some, rows in parts]).numpy()

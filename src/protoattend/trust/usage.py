@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from protoattend.core.attention import confidence
 from protoattend.database.store import CandidateDatabase
 from protoattend.errors import UserError
 from protoattend.trust.scores import require_numbers
@@ -77,7 +76,7 @@ def prototype_usage(database: CandidateDatabase, queries: Tensor) -> PrototypeUs
     found = database.attend(queries, top=MOST)
     decisions, positions = found.decisions, found.positions.numpy()
     return PrototypeUsage(
-        confidence=confidence(decisions.class_mass, decisions.logits.argmax(1)).double().numpy(),
+        confidence=decisions.confidence.double().numpy(),
         class_mass=decisions.class_mass.double().numpy(),
         indices=database.rows.ids[positions],
         labels=database.rows.labels.numpy()[positions],

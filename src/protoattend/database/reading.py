@@ -1,0 +1,105 @@
+"""The side of a database that is read: what its rows are, and what attention over them decides."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from protoattend.core.attention import attention_scores
+from protoattend.core.model import ProtoAttend
+from protoattend.data.inputs import Inputs
+from protoattend.data.labels import Classes
+from protoattend.database import search as exact
+from protoattend.database.answers import Attention, Decisions, Prototypes, Searchable
+from protoattend.database.neighbours import Approximation, Search
+from protoattend.database.rounding import Rounding
+from protoattend.database.rows import Rows
+from protoattend.database.samples import exhibit
+
+WORTH_A_COPY = 1 << 26  # bytes of keys that are laid out anew for single queries; larger ones stay mapped from disk
+
+
+class ReadableDatabase:
+    """Candidates of one trained model that are looked at and attended to."""
+
+    _rows: Rows
+
+    def __init__(
+        self, model: ProtoAttend, inputs: Inputs, classes: Classes, rows: Rows, rounding: Rounding | None
+    ) -> None:
+        self.model = model
+        self.inputs = inputs
+        self.classes = classes
+        self.rounding = rounding
+        self._become(rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @property
+    def rows(self) -> Rows:
+        """The present rows; they never change, an edit replaces them."""
+        return self._rows
+
+    @property
+    def class_scores(self) -> Tensor:
+        """What every row adds to the logits of a decision that rests on it alone `(D, C)`, heeding edits."""
+        return self._rows.class_scores
+
+    @property
+    def indices(self) -> np.ndarray:
+        """The index of every row, ascending."""
+        return self._rows.ids.copy()
+
+    @property
+    def labels(self) -> np.ndarray:
+        """The label of every row, in the order of `indices`."""
+        return self.classes.decode(self._rows.labels)
+
+    @property
+    def weights(self) -> np.ndarray:
+        """How many times every row counts, in the order of `indices`."""
+        return self._rows.weights.numpy().copy()
+
+    def exhibit(self, index: int) -> Any:
+        """Return the sample at `index` in the form a person is shown."""
+        return self.exhibit_at(self._rows.positions([index])[0])
+
+    def exhibit_at(self, position: int) -> Any:
+        """Return the sample at a position in `rows` in that form."""
+        return exhibit(self._rows, self.inputs, position)
+
+    def decide(self, queries: Tensor, *, own: Tensor | None = None) -> Decisions:
+        """Return logits, class mass and largest score of queries `(B, d_att)`, by exact attention over all rows."""
+        search: Search = self._approximation or exact
+        decisions = search.decide(self._asked(queries), self._searchable, normalize=self.model.normalize, own=own)
+        return decisions if self.rounding is None else replace(decisions, exact=False)
+
+    def prototypes(self, queries: Tensor, *, own: Tensor | None = None) -> list[Prototypes]:
+        """Return each query's candidates of non-zero weight, by position in `rows`."""
+        search: Search = self._approximation or exact
+        return search.prototypes(self._asked(queries), self._searchable, normalize=self.model.normalize, own=own)
+
+    def attend(self, queries: Tensor, *, top: int = 10) -> Attention:
+        """Return the decisions and the `top` heaviest prototypes of each query, by position in `rows`."""
+        search: Search = self._approximation or exact
+        found = search.attend(self._asked(queries), self._searchable, normalize=self.model.normalize, top=top)
+        return found if self.rounding is None else replace(found, decisions=replace(found.decisions, exact=False))
+
+    def scores(self, query: Tensor) -> Tensor:
+        """Return the attention scores `(D,)` of one query `(d_att,)` with all rows, in float64."""
+        keys = self._rows.keys.to(query.dtype)
+        return attention_scores(self._asked(query[None]), keys)[0].double()
+
+    def _asked(self, queries: Tensor) -> Tensor:
+        return queries if self.rounding is None else self.rounding.scaled(queries)
+
+    def _become(self, rows: Rows) -> None:
+        weights = None if rows.count_once else rows.weights  # unweighted search is the faster one
+        searchable = Searchable(rows.keys, rows.class_scores, rows.labels, weights)
+        self._searchable = searchable.by_columns() if rows.keys.nbytes <= WORTH_A_COPY else searchable
+        self._approximation: Approximation | None = None
+        self._rows = rows
