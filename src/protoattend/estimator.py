@@ -190,7 +190,8 @@ class ProtoAttendClassifier(TrustMixin, ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the label of each row: the decision on its prototypes (alpha = 1)."""
-        return self.classes_[self._decide(X).predicted.numpy()]
+        predicted = self._decide(X).predicted.numpy()
+        return self.classes_[predicted]
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return class probabilities `(n, n_classes)`: the softmax of the logits at alpha = 1."""
