@@ -78,7 +78,9 @@ EXPERIMENTS: Mapping[str, Experiment] = {
             **LARGE,
         },
     ),
-    "dbpedia-vdcnn": Experiment("dbpedia", lambda: {"encoder": "vdcnn", "mixup": 0.0, "max_epochs": 3}),
+    "dbpedia-vdcnn": Experiment(
+        "dbpedia", lambda: {"encoder": "vdcnn", "mixup": 0.0, "batch_size": 64, "max_epochs": 5}
+    ),
     "fruits-resnet32": Experiment(
         "fruits",
         lambda: {"encoder": "resnet32", "augment": PAPER_AUGMENTATION["fruits"], "mixup": 0.0, "max_epochs": 8},
