@@ -83,7 +83,13 @@ EXPERIMENTS: Mapping[str, Experiment] = {
     ),
     "fruits-resnet32": Experiment(
         "fruits",
-        lambda: {"encoder": "resnet32", "augment": PAPER_AUGMENTATION["fruits"], "mixup": 0.0, "max_epochs": 8},
+        lambda: {
+            "encoder": "resnet32",
+            "augment": PAPER_AUGMENTATION["fruits"],
+            "mixup": 0.0,
+            "batch_size": 32,
+            "max_epochs": 8,
+        },
     ),
     "fruits-frozen": Experiment("fruits", lambda: {"encoder": efficientnet_lite0()}),
     "dbpedia-frozen": Experiment("dbpedia", lambda: {"encoder": minilm()}),
@@ -93,6 +99,7 @@ EXPERIMENTS: Mapping[str, Experiment] = {
             "encoder": "resnet50",
             "augment": PAPER_AUGMENTATION["isic"],
             "mixup": 0.0,
+            "batch_size": 32,
             "max_epochs": 8,
             "class_weight": "balanced",
         },
