@@ -244,6 +244,7 @@ def test_long_texts_are_cut_after_a_word():
     assert cut.endswith("words …") or cut.endswith("some …")
     assert excerpt("x" * 500, 300) == "x" * 300 + " …"
     assert excerpt(" \n ", 300) == "(empty text)"
+    assert excerpt("Title\n-----\n1 ... 2", 300) == "Title --- 1 ... 2"
     read = Reader(page(explained("text", "long " * 1000, [("cat", 1.0, "text " * 1000)]), ""))
     assert len(read.text) < 2500
 

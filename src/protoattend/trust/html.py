@@ -27,6 +27,7 @@ MOST_ROWS = 20  # features of a table in view; those that differ less are folded
 INPUT_LENGTH, PROTOTYPE_LENGTH = 600, 300  # characters of a text in view
 SMALL, LARGE = 96, 320  # pixels: images below are enlarged with hard edges, images above are shrunk
 WORD = re.compile(r"[^\W\d_]{4,}")
+RULE = re.compile(r"([^\w\s])\1{3,}")  # a row of dashes or the like
 UNSAFE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")  # neither HTML nor fonts have these
 
 
@@ -154,8 +155,12 @@ def plain(value: Any) -> str:
 
 
 def excerpt(text: str, length: int) -> str:
-    """Return the text on one line, cut after a word at about `length` characters."""
-    line = " ".join(plain(text).split())
+    """Return the text on one line, without long rules, cut after a word at about `length` characters.
+
+    >>> excerpt("A title\\n=======\\nand text", 40)
+    'A title === and text'
+    """
+    line = RULE.sub(r"\1\1\1", " ".join(plain(text).split()))
     if len(line) <= length:
         return line or "(empty text)"
     cut = line[:length]
