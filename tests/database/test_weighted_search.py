@@ -139,3 +139,13 @@ def test_any_small_database(normalize: str, data: st.DataObject) -> None:
     found = decide(everything[d:], weighted, normalize=normalize, chunk=data.draw(st.integers(1, 9)))
     torch.testing.assert_close(found.logits, expected.logits, atol=1e-9, rtol=0)
     torch.testing.assert_close(found.class_mass, expected.class_mass, atol=1e-9, rtol=0)
+
+
+@pytest.mark.parametrize("weights", [None, counts_of(D)])
+def test_few_queries_by_softmax_are_decided_as_among_many(weights: Tensor | None) -> None:
+    many, candidates = random(2 * search.FEW, 4), searchable(random(D, 4, seed=1), weights)
+    expected = decide(many, candidates, normalize="softmax", chunk=7)
+    for few in (1, search.FEW):
+        found = decide(many[:few], candidates, normalize="softmax", chunk=7)
+        torch.testing.assert_close(found.logits, expected.logits[:few])
+        torch.testing.assert_close(found.class_mass, expected.class_mass[:few])

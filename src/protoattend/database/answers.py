@@ -27,7 +27,7 @@ class Searchable:
     weights: Tensor | None = None
 
     def by_columns(self) -> Searchable:
-        """Return the same with keys laid out column by column, in which a single query is scored twice as fast."""
+        """Return the same with keys laid out column by column, in which a single query is scored faster."""
         return replace(self, keys=self.keys.T.contiguous().T)
 
     @cached_property
