@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from protoattend.estimator import ProtoAttendClassifier
 
 WHAT, VERSION, OLDEST = "protoattend classifier", 2, 1
-_STAGE = re.compile(r"encoder\.body\.stages\.\d+\.conv\.weight")  # of "fast-cnn": its widths are as they were in fit
+_STAGE = re.compile(r"encoder\.body\.stages\.\d+\.widen\.weight")  # of "fast-cnn": its widths are as they were in fit
 
 
 def save_classifier(

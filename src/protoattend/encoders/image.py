@@ -82,9 +82,9 @@ class ResNet(nn.Module):
 class FastCNN(nn.Module):
     """A shallow, wide network that learns fast on a CPU: a patch layer, stages, then global max pooling.
 
-    One stage per width: conv3x3 - 2x2 max-pool - BN - ReLU - conv3x3 - BN - ReLU, as in airbench (Jordan,
-    2024), which learns CIFAR-10 in very few operations. Maps below 4 px are not pooled further, so
-    that 8x8 digits work like 100x100 photographs.
+    One stage per width: conv3x3 - 2x2 max-pool - BN - GELU - conv3x3 - BN - GELU, as in airbench (Jordan,
+    2024), which learns CIFAR-10 in very few operations; as there, a convolution starts by handing its input
+    on. Maps below 4 px are not pooled further, so that 8x8 digits work like 100x100 photographs.
 
     The patch layer is a 2x2 convolution that starts as a signed cosine basis over pixels and colours. These
     are nearly the principal components of natural image patches, so that the batch normalisation after it
@@ -104,7 +104,7 @@ class FastCNN(nn.Module):
         patches = nn.Conv2d(in_channels, len(basis), 2, bias=False)
         with torch.no_grad():
             patches.weight.copy_(basis)
-        self.patches = nn.Sequential(patches, nn.BatchNorm2d(len(basis)), nn.ReLU(inplace=True))
+        self.patches = nn.Sequential(patches, nn.BatchNorm2d(len(basis)), nn.GELU())
         ins = [len(basis), *widths]
         self.stages = nn.Sequential(*(_PooledStage(i, o) for i, o in pairwise(ins)))
         self.out_features = ins[-1]
@@ -166,15 +166,22 @@ class _ResidualBlock(nn.Module):
 class _PooledStage(nn.Module):
     def __init__(self, ins: int, outs: int) -> None:
         super().__init__()
-        self.conv = nn.Conv2d(ins, outs, 3, padding=1, bias=False)
-        self.norm = nn.BatchNorm2d(outs)
-        self.rest = _conv_bn_relu(outs, outs)
+        self.widen, self.refine = _handing_on(ins, outs), _handing_on(outs, outs)
+        self.norms = nn.ModuleList([nn.BatchNorm2d(outs), nn.BatchNorm2d(outs)])
 
     def forward(self, x: Tensor) -> Tensor:
-        x = self.conv(x)
+        x = self.widen(x)
         if min(x.shape[-2:]) >= _SMALLEST_MAP_TO_POOL:
-            x = F.max_pool2d(x, 2)  # before BN and ReLU, which then touch a quarter of the numbers
-        return cast(Tensor, self.rest(F.relu(self.norm(x), inplace=True)))
+            x = F.max_pool2d(x, 2)  # before BN and GELU, which then touch a quarter of the numbers
+        x = F.gelu(self.norms[0](x))
+        return F.gelu(self.norms[1](self.refine(x)))
+
+
+def _handing_on(ins: int, outs: int) -> nn.Conv2d:
+    """A convolution whose first filters start as the identity; those beyond the number of inputs stay random."""
+    conv = nn.Conv2d(ins, outs, 3, padding=1, bias=False)
+    nn.init.dirac_(conv.weight[:ins])
+    return conv
 
 
 def _conv_bn_relu(ins: int, outs: int, *, stride: int = 1) -> nn.Sequential:

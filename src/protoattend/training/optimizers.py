@@ -14,9 +14,9 @@ from protoattend.errors import choose
 from protoattend.training.config import TrainingConfig
 
 OPTIMIZERS = ("adam", "sgd")
-# Of the encoder by SGD: its rate beside Adam's, momentum, and the decay of its weights (not of biases and norms), as
-# usual for residual networks on CIFAR-10 at batches of 256.
-RATE, MOMENTUM, DECAY = 80.0, 0.9, 5e-4
+# Of the encoder by SGD, as in airbench (Jordan, 2024) at batches of 256: its rate beside Adam's, momentum, the decay of
+# its weights (not of biases and norms), and the rate of batch norms' shifts beside that of all else.
+RATE, MOMENTUM, DECAY, SHIFT = 150.0, 0.85, 1.3e-3, 64.0
 
 
 class Optimizers:
@@ -56,12 +56,19 @@ def make_optimizers(model: ProtoAttend, config: TrainingConfig) -> Optimizers:
     ]
     parts: list[torch.optim.Optimizer] = [torch.optim.Adam(groups, weight_decay=config.weight_decay, fused=True)]
     if own:
-        matrices = [parameter for parameter in own if parameter.ndim > 1]
-        others = [parameter for parameter in own if parameter.ndim <= 1]
-        decay = DECAY + config.weight_decay
-        by_kind = [{"params": matrices, "weight_decay": decay}, {"params": others, "weight_decay": 0.0}]
-        parts.append(torch.optim.SGD(by_kind, lr=RATE * config.learning_rate, momentum=MOMENTUM, nesterov=True))
+        parts.append(_by_sgd(model.encoder, own, RATE * config.learning_rate, DECAY + config.weight_decay))
     return Optimizers(parts)
+
+
+def _by_sgd(encoder: nn.Module, own: list[nn.Parameter], rate: float, decay: float) -> torch.optim.Optimizer:
+    norms = (module for module in encoder.modules() if isinstance(module, nn.modules.batchnorm._BatchNorm))
+    shifts = {norm.bias for norm in norms}
+    groups: list[dict[str, Any]] = [
+        {"params": [p for p in own if p.ndim > 1], "weight_decay": decay},
+        {"params": [p for p in own if p.ndim <= 1 and p not in shifts]},
+        {"params": [p for p in own if p in shifts], "lr": SHIFT * rate},
+    ]
+    return torch.optim.SGD(groups, lr=rate, momentum=MOMENTUM, nesterov=True)
 
 
 def parameter_groups(model: nn.Module, learning_rate: float) -> list[dict[str, Any]]:
