@@ -112,7 +112,7 @@ def _legend(kind: str) -> Block:
 
 def _image_block(decision: View, e: Explanation, name: str) -> Block:
     below, left, step, tall = INPUT_SIDE + 0.6, INPUT_SIDE + 0.45, SIDE + 0.2, SIDE + 0.9
-    facts, end = _facts(decision, 0, below + 0.3)
+    facts, end = _facts(decision, 0, below + 0.3, left - 0.15)
     marks: list[Mark] = [
         Words(0, 0.13, f"{name}, predicted", QUIET),
         _prediction(decision, 0, 0.38, INPUT_SIDE),
@@ -138,7 +138,7 @@ def _image_block(decision: View, e: Explanation, name: str) -> Block:
 def _text_block(decision: View, e: Explanation, name: str) -> Block:
     own = _wrap(excerpt(e.exhibit, html.INPUT_LENGTH), OWN_WIDTH)
     left = OWN_WIDTH + 0.45
-    facts, y = _facts(decision, left, 0.38)
+    facts, y = _facts(decision, left, 0.38, THEIR_WIDTH)
     marks: list[Mark] = [
         Words(0, 0.13, name, QUIET),
         *(Words(0, 0.38 + i * LEADING, line) for i, line in enumerate(own)),
@@ -166,7 +166,7 @@ def _text_block(decision: View, e: Explanation, name: str) -> Block:
 def _table_block(decision: View, comparison: Comparison, name: str) -> Block:
     columns = [NAME_WIDTH + CELL_WIDTH * place for place in range(len(decision.prototypes) + 1)]
     width = columns[-1] + CELL_WIDTH
-    facts, y = _facts(decision, 0, 0.4)
+    facts, y = _facts(decision, 0, 0.4, NAME_WIDTH + CELL_WIDTH)
     marks: list[Mark] = [
         Words(0, 0.13, f"{name}, predicted", QUIET),
         _prediction(decision, 1.25, 0.15, NAME_WIDTH + CELL_WIDTH - 1.4),
@@ -219,7 +219,7 @@ def _prediction(decision: View, x: float, y: float, width: float) -> Words:
     return Words(x, y, _fit(decision.prediction, width, size, bold=True), size=size, bold=True)
 
 
-def _facts(decision: View, x: float, y: float) -> tuple[list[Mark], float]:
+def _facts(decision: View, x: float, y: float, width: float) -> tuple[list[Mark], float]:
     """Return the lines that sum up a decision, from baseline y on, and the baseline after the last."""
     plural = "" if decision.n_needed == 1 else "s"
     lines: list[Mark] = [
@@ -228,7 +228,7 @@ def _facts(decision: View, x: float, y: float) -> tuple[list[Mark], float]:
     ]
     if decision.label is not None:
         text = f"{'✓' if decision.as_labelled else '✗'} known label {decision.label}"
-        lines.append(Words(x, y + 2 * LEADING, _fit(text, 1.8, bold=True), _colour(decision.as_labelled), bold=True))
+        lines.append(Words(x, y + 2 * LEADING, _fit(text, width, bold=True), _colour(decision.as_labelled), bold=True))
     return lines, y + len(lines) * LEADING
 
 
