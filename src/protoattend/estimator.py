@@ -48,13 +48,15 @@ class ProtoAttendClassifier(TrustMixin, ClassifierMixin, BaseEstimator):
     batch_size : rows of a step at the most; small data gets smaller batches, so that an epoch has 16 steps.
     max_epochs : a number, or "auto" by the size of the data.
     learning_rate, weight_decay, schedule : of the optimizer; schedule None is one-cycle.
-    optimizer : "adam", or "sgd" for the encoder's own weights (with momentum, at 80 times learning_rate; the heads stay
+    optimizer : "adam", or "sgd" for the encoder's own weights (with momentum, at 150 times learning_rate; heads stay
         with Adam), which is worth trying with convolutional encoders on large data.
-    attention_weight : weight of the objective's prototype and joint terms beside its self term; 1 is the paper's sum;
-        the less it is, the more the encoder learns as a plain one would.
+    attention_weight : how much of the gradient through queries, keys and candidates' values reaches the encoder; 1 is
+        the paper's training; the less it is, the more the encoder learns as a plain one would.
+    attention_target : what the objective's prototype and joint terms are to reach: "own", the decision by the input's
+        own value, or "label" (the paper).
     mixup : how strongly training inputs are blended in pairs, from 0 to 1 (images and tables); it keeps prototypes
         diverse and confidence honest.
-    label_smoothing : share of each target that is spread over all classes, from 0 to below 1; 0.1 is worth trying on
+    label_smoothing : share of each target that is spread over all classes, from 0 to below 1; 0.2 is worth trying on
         large data.
     d_att, d_out : widths of queries and keys, and of values.
     class_weight : None, "balanced" or {label: weight}, in the loss.
@@ -99,7 +101,8 @@ class ProtoAttendClassifier(TrustMixin, ClassifierMixin, BaseEstimator):
         learning_rate: float = 2.5e-3,
         weight_decay: float = 0.0,
         optimizer: str = "adam",
-        attention_weight: float = 0.3,
+        attention_weight: float = 0.1,
+        attention_target: str = "own",
         mixup: float = 1.0,
         label_smoothing: float = 0.0,
         schedule: Schedule | None = None,
@@ -132,6 +135,7 @@ class ProtoAttendClassifier(TrustMixin, ClassifierMixin, BaseEstimator):
         self.weight_decay = weight_decay
         self.optimizer = optimizer
         self.attention_weight = attention_weight
+        self.attention_target = attention_target
         self.mixup = mixup
         self.label_smoothing = label_smoothing
         self.schedule = schedule

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from protoattend.core.model import ProtoAttend
+from protoattend.core.objectives import SELF, objective
 from protoattend.core.ranks import ranks
 from protoattend.data.weights import warn_of_unusual_weights
 from protoattend.database.encode import decision_weight, encode_together
@@ -90,6 +91,8 @@ def set_up(params: Mapping[str, Any], data: Data, generator: torch.Generator) ->
         d_out=params["d_out"],
         normalize=params["normalize"],
         device=params["device"],
+        # Without a self term, attention is the encoder's only teacher.
+        attention_weight=params["attention_weight"] if SELF in objective(config.objective) else 1.0,
     )
     class_weight = prepare.class_weights(params["class_weight"], prepared.train, prepared.classes, device)
     return Setup(whole, prepared, encoder, model, config, augment, class_weight)

@@ -139,7 +139,7 @@ def test_what_follows_from_the_weights(normalize: str, source: str) -> None:
 @pytest.mark.parametrize("objective", sorted(OBJECTIVES))
 def test_every_term_of_the_loss(normalize: str, objective: str, progress: float) -> None:
     model, (x, y, _, _) = make_model(normalize), make_data()
-    config = TrainingConfig(objective, attention_weight=1.0, lambda_sparse=LAMBDA_SPARSE, lambda_conf=LAMBDA_CONF)
+    config = TrainingConfig(objective, lambda_sparse=LAMBDA_SPARSE, lambda_conf=LAMBDA_CONF)
     class_weight = torch.tensor([0.5, 2.0, 1.25], dtype=torch.float64)
     terms = prototype_terms(config, InBatchStrategy(), class_weight)(
         model, Batch(x, y, torch.arange(B), None), progress
@@ -177,7 +177,7 @@ class _FreshStrategy(InBatchStrategy):
 def test_gradient_of_every_parameter(normalize: str, source: str) -> None:
     """Our backward against central differences of the naive loss, through both sides of the attention."""
     model, (x, y, candidate_x, labels) = make_model(normalize), make_data()
-    config = TrainingConfig(attention_weight=1.0, lambda_sparse=LAMBDA_SPARSE, lambda_conf=LAMBDA_CONF)
+    config = TrainingConfig(lambda_sparse=LAMBDA_SPARSE, lambda_conf=LAMBDA_CONF)
     strategy = InBatchStrategy() if source == "in-batch" else _FreshStrategy(candidate_x, labels)
     terms = prototype_terms(config, strategy)(model, Batch(x, y, torch.arange(B), None), 0.0)
     torch.stack(list(terms.values())).sum().backward()

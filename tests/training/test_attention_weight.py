@@ -1,35 +1,55 @@
-"""The weight of the prototype and joint terms beside the self term."""
+"""How much of the gradient that comes through attention reaches the encoder."""
 
 from __future__ import annotations
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from protoattend import ProtoAttendClassifier
-from protoattend.core.model import ProtoAttend
+from protoattend.core.model import Candidates, Fresh, InBatch, Output, ProtoAttend, Reencoded
 from protoattend.errors import UserError
-from protoattend.training.batches import Batch
-from protoattend.training.candidates import InBatchStrategy
-from protoattend.training.config import TrainingConfig
-from protoattend.training.losses import prototype_terms
+
+X, OTHERS = (torch.randn(n, 4, generator=torch.Generator().manual_seed(n)).double() for n in (6, 9))
+SOURCES = [(InBatch(), torch.eye(6, dtype=torch.bool)), (Fresh(OTHERS), None), (Reencoded(OTHERS), None)]
 
 
-def losses(attention_weight: float) -> dict[str, float]:
+def gradients(
+    attention_weight: float, term: str, source: Candidates, exclude: Tensor | None
+) -> tuple[Output, Tensor, Tensor]:
+    """Return the forward and the gradients of the encoder and of all heads together, of one term."""
     torch.manual_seed(0)
-    model = ProtoAttend(nn.Flatten(), n_classes=3, in_features=4)
-    batch = Batch(torch.randn(6, 4), torch.arange(6) % 3, torch.arange(6), None)
-    terms = prototype_terms(TrainingConfig(attention_weight=attention_weight), InBatchStrategy())
-    return {name: float(term.detach()) for name, term in terms(model, batch, 0.5).items()}
+    encoder = nn.Linear(4, 5)
+    model = ProtoAttend(encoder, n_classes=3, in_features=5, attention_weight=attention_weight).double()
+    output = model(X, source, exclude)
+    getattr(output, term)[:, 0].sum().backward()
+    heads = [p.grad.flatten() for name, p in model.named_parameters() if "encoder" not in name and p.grad is not None]
+    assert encoder.weight.grad is not None
+    return output, encoder.weight.grad, torch.cat(heads)
 
 
-def test_it_scales_all_terms_but_self() -> None:
-    paper, ours = losses(1.0), losses(0.25)
-    assert ours == pytest.approx(
-        {"self": paper["self"], "prototype": paper["prototype"] / 4, "joint": paper["joint"] / 4}
-    )
+@pytest.mark.parametrize(("source", "exclude"), SOURCES)
+def test_only_the_encoders_gradient_is_scaled(source: Candidates, exclude: Tensor | None) -> None:
+    paper, encoder, heads = gradients(1.0, "prototype_logits", source, exclude)
+    output, encoder_scaled, heads_scaled = gradients(0.25, "prototype_logits", source, exclude)
+    assert torch.equal(output.prototype_logits, paper.prototype_logits)
+    assert torch.equal(heads_scaled, heads)
+    torch.testing.assert_close(encoder_scaled, encoder / 4)
 
 
-def test_zero_would_leave_attention_untrained() -> None:
+def test_the_self_term_teaches_the_encoder_in_full() -> None:
+    _, encoder, _ = gradients(1.0, "self_logits", *SOURCES[0])
+    _, encoder_scaled, _ = gradients(0.25, "self_logits", *SOURCES[0])
+    assert torch.equal(encoder_scaled, encoder)
+    assert encoder.any()
+
+
+@pytest.mark.parametrize(("objective", "weight"), [("self+prototype", 0.1), ("prototype", 1.0), ("joint", 1.0)])
+def test_without_a_self_term_attention_is_the_only_teacher(objective: str, weight: float) -> None:
+    clf = ProtoAttendClassifier(objective=objective, max_epochs=1, verbose=0, random_state=0)
+    assert clf.fit([[0.0], [1.0], [2.0], [3.0]], [0, 1, 0, 1]).model_.attention_weight == weight
+
+
+def test_zero_is_refused() -> None:
     with pytest.raises(UserError, match="attention_weight must be a number above 0, but got attention_weight=0"):
         ProtoAttendClassifier(attention_weight=0, verbose=0).fit([[0.0], [1.0], [2.0]], [0, 1, 0])

@@ -26,6 +26,7 @@ from protoattend.training.progress import progress_bar
 WITHOUT_ATTENTION = {
     "objective": "self",
     "attention_weight": 1.0,
+    "attention_target": "label",
     "lambda_sparse": 0.0,
     "lambda_conf": 0.0,
     "d_att": 1,

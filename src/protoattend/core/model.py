@@ -164,6 +164,10 @@ class ProtoAttend(nn.Module):
     brought to one length, which the paper does not do: where lengths are free, the few candidates with the longest
     keys become prototypes of everything, the more so the larger the database.
 
+    `attention_weight` is how much of the gradient that comes back through queries, keys and candidates' values reaches
+    the encoder: at 1 (the paper) attention pulls the encoder away from what its own decision would have it learn. The
+    heads always learn from all of it.
+
     >>> model = ProtoAttend(nn.Flatten(), n_classes=3, in_features=8)
     >>> x = torch.randn(5, 8)
     >>> model(x, InBatch(), exclude=torch.eye(5, dtype=torch.bool)).prototype_logits.shape
@@ -179,12 +183,14 @@ class ProtoAttend(nn.Module):
         d_att: int = 16,
         d_out: int = 64,
         normalize: str = "sparsemax",
+        attention_weight: float = 1.0,
     ) -> None:
         super().__init__()
         normalizer(normalize)  # an unknown name fails here rather than at the first step
         width = in_features if in_features is not None else int(encoder.out_features)  # type: ignore[arg-type]
         self.encoder = encoder
         self.normalize = normalize
+        self.attention_weight = attention_weight
         self.query = nn.Sequential(nn.Linear(width, d_att), nn.ReLU())
         self.key = nn.Sequential(nn.Linear(width, d_att), nn.ReLU(), nn.RMSNorm(d_att, elementwise_affine=False))
         self.value = nn.Sequential(nn.Linear(width, d_out), nn.ReLU(), nn.LayerNorm(d_out))
@@ -192,12 +198,16 @@ class ProtoAttend(nn.Module):
 
     def encode(self, x: Tensor, mix: Mix | None = None) -> Encoded:
         """Return queries, keys and values of a batch: the shared encoder of inputs and candidates."""
-        features = self._features(x, mix)
-        return Encoded(self.query(features), self.key(features), self.value(features))
+        return self._for_attention(self._features(x, mix))
 
     def self_logits(self, x: Tensor, mix: Mix | None = None) -> Tensor:
         """Return y_hat(0): the plain classifier, without attention."""
         return self.decision(self.value(self._features(x, mix)))
+
+    def _for_attention(self, features: Tensor) -> Encoded:
+        # Between equal ends lerp is exactly the identity; only its gradient is scaled.
+        features = torch.lerp(features.detach(), features, self.attention_weight)
+        return Encoded(self.query(features), self.key(features), self.value(features))
 
     def _features(self, x: Tensor, mix: Mix | None) -> Tensor:
         # On a GPU the encoder, nearly all of the work, trains in bfloat16; attention and decision stay exact.
@@ -217,7 +227,8 @@ class ProtoAttend(nn.Module):
 
         `candidate_weights` `(D,)` is how many times each candidate counts; None is once each.
         """
-        encoded = self.encode(x, mix)
+        features = self._features(x, mix)
+        encoded = self._for_attention(features)
         resolved = candidates.resolve(self, encoded, exclude, candidate_weights)
         weights = relational_attention(
             encoded.queries,
@@ -232,6 +243,6 @@ class ProtoAttend(nn.Module):
             weights=weights,
             chosen=resolved.chosen,
             mixture=mixture,
-            self_logits=self.decision(encoded.values),
+            self_logits=self.decision(self.value(features)),
             prototype_logits=self.decision(mixture),
         )

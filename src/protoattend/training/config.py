@@ -6,13 +6,15 @@ from dataclasses import dataclass, field
 
 from protoattend.training.schedule import OneCycle, Schedule
 
+ATTENTION_TARGETS = ("own", "label")
+
 
 @dataclass(frozen=True)
 class TrainingConfig:
     """Everything that steers training."""
 
     objective: str = "self+prototype+joint"
-    attention_weight: float = 0.3
+    attention_target: str = "label"
     lambda_sparse: float = 0.0
     lambda_conf: float = 0.0
     batch_size: int = 256

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 
 from torch import Tensor
 from torch.nn import functional as F
@@ -28,12 +27,12 @@ def prototype_terms(
 ) -> LossTerms:
     """Return the paper's loss: the objective's cross entropies and the two regularisers.
 
-    Terms with alpha above 0 count `attention_weight` times. The query and key heads learn from these terms alone, and
-    Adam adapts to any scale of them; what changes is how much they pull the encoder away from plain learning.
+    Towards "own" targets the self term alone learns from labels, and attention learns to decide as the input's own
+    value does, so that it neither doubles nor disturbs what labels teach the encoder.
     `row_weights` `(n,)` is how many times each training row counts, as an input and as a candidate; None is once each.
     """
     weights = objective(config.objective)
-    scales = {alpha: 1.0 if alpha == SELF else config.attention_weight for alpha in weights}
+    towards_own = config.attention_target == "own" and SELF in weights
     relative = _mean_one(row_weights)
 
     def terms(model: ProtoAttend, batch: Batch, progress: float) -> dict[str, Tensor]:
@@ -50,9 +49,10 @@ def prototype_terms(
         output: Output = model(batch.x, draw.source, exclude, batch.mix, counts)
         strategy.remember(output.encoded, batch)
         targets = batch.targets(output.self_logits.shape[1], input_weights, config.label_smoothing)
-        cross_entropy = partial(F.cross_entropy, target=targets, weight=class_weight)
+        of_attention = _own_decision(output.self_logits, targets) if towards_own else targets
         losses = {
-            TERM_NAMES[alpha]: scales[alpha] * weight(progress) * cross_entropy(output.logits(alpha))
+            TERM_NAMES[alpha]: weight(progress)
+            * F.cross_entropy(output.logits(alpha), targets if alpha == SELF else of_attention, class_weight)
             for alpha, weight in weights.items()
         }
         return losses | _regularisers(config, output, draw, batch.y, input_weights)
@@ -73,6 +73,12 @@ def plain_terms(
         return {"self": F.cross_entropy(logits, targets, class_weight)}
 
     return terms
+
+
+def _own_decision(logits: Tensor, targets: Tensor) -> Tensor:
+    """Return the probabilities the inputs' own values give, as targets that count as much as those of the labels."""
+    own = logits.detach().softmax(1)
+    return own * targets.sum(1, keepdim=True) if targets.is_floating_point() else own
 
 
 def _mean_one(weights: Tensor | None) -> Tensor | None:

@@ -24,15 +24,15 @@ from protoattend.data.weights import check_weights, choose_rows, class_shares
 from protoattend.encoders.build import Encoder, build_encoder, count_features, wrap_encoder
 from protoattend.encoders.pretrained import Frozen, Pretrained
 from protoattend.encoders.views import Views
-from protoattend.errors import UserError
+from protoattend.errors import UserError, choose
 from protoattend.training.batches import Augment, Labelled
-from protoattend.training.config import TrainingConfig
+from protoattend.training.config import ATTENTION_TARGETS, TrainingConfig
 from protoattend.training.distributed import common_number
 from protoattend.training.measure import VALIDATION_CANDIDATES
 from protoattend.training.schedule import OneCycle
 
 STEPS = 1500  # "auto" trains about this long, within the limits below
-EPOCHS_AT_LEAST, EPOCHS_AT_MOST = 12, 40
+EPOCHS_AT_LEAST, EPOCHS_AT_MOST = 12, 30
 STEPS_OF_AN_EPOCH = 16  # at least: small data in large batches gets too few steps
 
 
@@ -240,7 +240,7 @@ def make_config(params: Mapping[str, Any], n_rows: int, *, can_mix: bool) -> Tra
     batch_size = min(params["batch_size"], max(n_rows // STEPS_OF_AN_EPOCH, 32), n_rows)
     return TrainingConfig(
         objective=params["objective"],
-        attention_weight=params["attention_weight"],
+        attention_target=choose(params["attention_target"], ATTENTION_TARGETS, "attention_target"),
         lambda_sparse=params["lambda_sparse"],
         lambda_conf=params["lambda_conf"],
         batch_size=batch_size,
@@ -323,8 +323,19 @@ def resolve_device(device: str) -> torch.device:
     return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
 
 
-def make_model(encoder: Encoder, n_classes: int, *, d_att: int, d_out: int, normalize: str, device: str) -> ProtoAttend:
-    model = ProtoAttend(encoder, n_classes, d_att=d_att, d_out=d_out, normalize=normalize)
+def make_model(
+    encoder: Encoder,
+    n_classes: int,
+    *,
+    d_att: int,
+    d_out: int,
+    normalize: str,
+    device: str,
+    attention_weight: float = 1.0,
+) -> ProtoAttend:
+    model = ProtoAttend(
+        encoder, n_classes, d_att=d_att, d_out=d_out, normalize=normalize, attention_weight=attention_weight
+    )
     return model.to(resolve_device(device))
 
 
