@@ -41,7 +41,7 @@ class Experiment:
 
 
 # For large data: pure samples with smoothed labels, and no row held back, as the schedule ends at the best epoch.
-LARGE = {"mixup": 0.0, "label_smoothing": 0.1, "validation_fraction": 0.0}
+LARGE = {"mixup": 0.0, "label_smoothing": 0.2, "validation_fraction": 0.0, "optimizer": "sgd"}
 ALL_VIEWS = Views(mirror=True, shift=1)
 
 EXPERIMENTS: Mapping[str, Experiment] = {
@@ -63,7 +63,7 @@ EXPERIMENTS: Mapping[str, Experiment] = {
             "encoder": "fast-cnn",
             "augment": Augmentation(padding=1, horizontal=True),
             "views": ALL_VIEWS,
-            "max_epochs": 22,
+            "max_epochs": 20,
             **LARGE,
         },
     ),
@@ -71,15 +71,14 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         "cifar-10",
         lambda: {
             "encoder": "fast-cnn",
-            "augment": Augmentation(padding=2, horizontal=True, cutout=8),
+            "augment": Augmentation(padding=2, horizontal=True),
             "views": ALL_VIEWS,
-            "optimizer": "sgd",
             "max_epochs": 16,
             **LARGE,
         },
     ),
     "dbpedia-vdcnn": Experiment(
-        "dbpedia", lambda: {"encoder": "vdcnn", "mixup": 0.0, "batch_size": 64, "max_epochs": 5}
+        "dbpedia", lambda: {"encoder": "vdcnn", "mixup": 0.0, "batch_size": 64, "max_epochs": 4}
     ),
     "fruits-resnet32": Experiment(
         "fruits",
@@ -88,7 +87,7 @@ EXPERIMENTS: Mapping[str, Experiment] = {
             "augment": PAPER_AUGMENTATION["fruits"],
             "mixup": 0.0,
             "batch_size": 32,
-            "max_epochs": 8,
+            "max_epochs": 20,
         },
     ),
     "fruits-frozen": Experiment("fruits", lambda: {"encoder": efficientnet_lite0()}),

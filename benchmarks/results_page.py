@@ -120,6 +120,32 @@ def training_cost(found: dict[str, Figures]) -> str:
     )
 
 
+def recipes(found: dict[str, Figures]) -> str:
+    studies = {name: figures for name, figures in found.items() if name.startswith("recipes-")}
+    rows = [
+        (
+            name.removeprefix("recipes-"),
+            variant,
+            f"{values['prototype_accuracy']:.2%}" if variant != "plain encoder" else "",
+            f"{values['self_accuracy']:.2%}",
+            f"{values['prototypes95']:.0f}" if variant != "plain encoder" else "",
+            f"{values['seconds'] / figures['variants']['plain encoder']['seconds']:.2f}",
+        )
+        for name, figures in studies.items()
+        for variant, values in figures["variants"].items()
+    ]
+    if not rows:
+        return ""
+    first = next(iter(studies.values()))
+    return _section(
+        "What each choice in training does (`recipes.py`)",
+        f'{first["epochs"]} epochs of a half-width "fast-cnn", {first["held_out"]:,} held-out rows, one seed; each row '
+        "changes one thing in the recipe that quality.py uses. Prototypes are counted before weights are made sharper.",
+        ("data", "what is changed", "by prototypes", "by own value", "prototypes", "time beside plain"),
+        rows,
+    )
+
+
 def step(found: dict[str, Figures]) -> str:
     if (figures := found.get("step")) is None:
         return ""
@@ -205,6 +231,7 @@ def condense(found: dict[str, Figures]) -> str:
 SECTIONS: tuple[Callable[[dict[str, Figures]], str], ...] = (
     accuracy,
     training_cost,
+    recipes,
     step,
     search,
     normalize,
