@@ -43,11 +43,12 @@ def test_towards_its_own_decision_only_the_self_term_knows_the_labels() -> None:
     assert changed(losses(BATCH), losses(RELABELLED)) == {"self", "prototype", "joint"}
 
 
-def test_attention_that_decides_as_the_own_value_does_is_at_its_best() -> None:
+@pytest.mark.parametrize("class_weight", [None, torch.tensor([9.0, 1.0, 1.0])])
+def test_attention_that_decides_as_the_own_value_does_is_at_its_best(class_weight: Tensor | None) -> None:
     torch.manual_seed(0)
     model = ProtoAttend(nn.Flatten(), n_classes=3, in_features=4)
     batch = replace(BATCH, x=BATCH.x[:1].expand(6, 4))  # each attends to copies of itself
-    terms = prototype_terms(TrainingConfig(attention_target="own"), InBatchStrategy())(model, batch, 0.5)
+    terms = prototype_terms(TrainingConfig(attention_target="own"), InBatchStrategy(), class_weight)(model, batch, 0.5)
     (gradient,) = torch.autograd.grad(terms["prototype"], model.decision.weight)
     torch.testing.assert_close(gradient, torch.zeros_like(gradient))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from torch import Tensor
 from torch.nn import functional as F
@@ -49,10 +50,11 @@ def prototype_terms(
         output: Output = model(batch.x, draw.source, exclude, batch.mix, counts)
         strategy.remember(output.encoded, batch)
         targets = batch.targets(output.self_logits.shape[1], input_weights, config.label_smoothing)
-        of_attention = _own_decision(output.self_logits, targets) if towards_own else targets
+        to_labels = partial(F.cross_entropy, target=targets, weight=class_weight)
+        to_own = partial(F.cross_entropy, target=_own_decision(output.self_logits, targets, class_weight))
         losses = {
             TERM_NAMES[alpha]: weight(progress)
-            * F.cross_entropy(output.logits(alpha), targets if alpha == SELF else of_attention, class_weight)
+            * (to_own if towards_own and alpha != SELF else to_labels)(output.logits(alpha))
             for alpha, weight in weights.items()
         }
         return losses | _regularisers(config, output, draw, batch.y, input_weights)
@@ -75,10 +77,14 @@ def plain_terms(
     return terms
 
 
-def _own_decision(logits: Tensor, targets: Tensor) -> Tensor:
-    """Return the probabilities the inputs' own values give, as targets that count as much as those of the labels."""
+def _own_decision(logits: Tensor, targets: Tensor, class_weight: Tensor | None) -> Tensor:
+    """Return the probabilities the inputs' own values give, as targets; each counts as much as its label does.
+
+    The weights of classes are in these probabilities already: by class, they would count twice.
+    """
     own = logits.detach().softmax(1)
-    return own * targets.sum(1, keepdim=True) if targets.is_floating_point() else own
+    labels = targets if targets.is_floating_point() else F.one_hot(targets, own.shape[1]).to(own.dtype)
+    return own * (labels if class_weight is None else labels * class_weight).sum(1, keepdim=True)
 
 
 def _mean_one(weights: Tensor | None) -> Tensor | None:
