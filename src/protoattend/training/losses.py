@@ -51,10 +51,11 @@ def prototype_terms(
         strategy.remember(output.encoded, batch)
         targets = batch.targets(output.self_logits.shape[1], input_weights, config.label_smoothing)
         to_labels = partial(F.cross_entropy, target=targets, weight=class_weight)
-        to_own = partial(F.cross_entropy, target=_own_decision(output.self_logits, targets, class_weight))
+        of_attention = to_labels
+        if towards_own:
+            of_attention = partial(F.cross_entropy, target=_own_decision(output.self_logits, targets, class_weight))
         losses = {
-            TERM_NAMES[alpha]: weight(progress)
-            * (to_own if towards_own and alpha != SELF else to_labels)(output.logits(alpha))
+            TERM_NAMES[alpha]: weight(progress) * (to_labels if alpha == SELF else of_attention)(output.logits(alpha))
             for alpha, weight in weights.items()
         }
         return losses | _regularisers(config, output, draw, batch.y, input_weights)
