@@ -1,10 +1,11 @@
-"""What each choice in training does to accuracy: how attention teaches and is taught, optimizer, mixup, bank and more.
+"""What each choice in training does to accuracy: how attention teaches and is taught, optimizer, mixup and more.
 
     PROTOATTEND_DATA=../shared/data python benchmarks/recipes.py fashion-mnist|cifar-10 [--quick]
 
 Each variant changes one thing in the recipe for large data, with a half-width "fast-cnn". Accuracy is that of 10,000
 rows of the training split that were held out, by prototypes and by the encoder's own value. Results are added one by
-one to benchmarks/results/recipes-DATA.json, and variants that are there already are not trained again.
+one to benchmarks/results/recipes-DATA.json, and variants that are there already are not trained again. Softmax and the
+bank are in training_cost.py.
 """
 
 from __future__ import annotations
@@ -34,12 +35,10 @@ VARIANTS: Mapping[str, dict[str, Any]] = {
     "label_smoothing=0": {"label_smoothing": 0.0},
     "optimizer=adam": {"optimizer": "adam"},
     "mixup=1": {"mixup": 1.0},
-    "softmax": {"normalize": "softmax"},
-    "bank": {"candidates": "bank"},
     "batch_size=128": {"batch_size": 128},
 }
 PLAIN = "plain encoder"
-EPOCHS = 4
+EPOCHS = 3
 
 
 def train(name: str, task: Task, X: np.ndarray, y: np.ndarray) -> dict[str, Any]:

@@ -8,6 +8,7 @@ A figure whose benchmark has not been run is not on the page. Of the headlines, 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -77,7 +78,7 @@ def accuracy(found: dict[str, Figures]) -> str:
                 f"{plain['accuracy']:.2%}",
                 f"{ours['accuracy']:.2%}",
                 f"{ours['prototypes95']:.0f}",
-                f"{right:.2f} / {wrong:.2f}",
+                f"{right:.2f} / {'none' if math.isnan(wrong) else f'{wrong:.2f}'}",
                 f"{ours['minutes']:.1f}",
             )
         )
@@ -129,7 +130,6 @@ def recipes(found: dict[str, Figures]) -> str:
             f"{values['prototype_accuracy']:.2%}" if variant != "plain encoder" else "",
             f"{values['self_accuracy']:.2%}",
             f"{values['prototypes95']:.0f}" if variant != "plain encoder" else "",
-            f"{values['seconds'] / figures['variants']['plain encoder']['seconds']:.2f}",
         )
         for name, figures in studies.items()
         for variant, values in figures["variants"].items()
@@ -141,7 +141,7 @@ def recipes(found: dict[str, Figures]) -> str:
         "What each choice in training does (`recipes.py`)",
         f'{first["epochs"]} epochs of a half-width "fast-cnn", {first["held_out"]:,} held-out rows, one seed; each row '
         "changes one thing in the recipe that quality.py uses. Prototypes are counted before weights are made sharper.",
-        ("data", "what is changed", "by prototypes", "by own value", "prototypes", "time beside plain"),
+        ("data", "what is changed", "by prototypes", "by own value", "prototypes"),
         rows,
     )
 
@@ -197,6 +197,7 @@ def trust(found: dict[str, Figures]) -> str:
             (
                 TITLES.get(name, name),
                 f"{risk['aurc']:.4f} ({risk['n_prototypes']} prototypes)",
+                f"{risk['aurc_probability']:.4f}",
                 f"{risk['aurc_msp']:.4f}",
                 f"{risk['aurc_knn']:.4f}",
                 ", ".join(f"{float(asked):.0%}: {got:.1%}" for asked, got in images["conformal"].items()),
@@ -204,7 +205,10 @@ def trust(found: dict[str, Figures]) -> str:
                 f"{means[images['ood_best_peer']]:.4f} ({images['ood_best_peer']})",
             )
         )
-    head = ("data", "AURC of C", "of plain MSP", "of kNN", "coverage of sets", "strange inputs, AUROC", "best peer")
+    head = (
+        "data", "AURC of C", "of our probabilities", "of plain MSP", "of kNN", "coverage of sets",
+        "strange inputs, AUROC", "best peer",
+    )  # fmt: skip
     answers = _section(
         "Trust (`trust.py`)",
         "AURC is the mean error over all coverages: less is better. Coverage is that of prediction sets, by the one "
@@ -222,6 +226,15 @@ def trust(found: dict[str, Figures]) -> str:
     return f"{answers}\n{wrong}"
 
 
+def scaling(found: dict[str, Figures]) -> str:
+    if "scaling" not in found:
+        return ""
+    return (
+        "## How the time of a step grows (`scaling.py`)\n\n![time by batch size, candidates and processes]"
+        "(../benchmarks/results/scaling.png)\n"
+    )
+
+
 def condense(found: dict[str, Figures]) -> str:
     if "condense" not in found:
         return ""
@@ -233,6 +246,7 @@ SECTIONS: tuple[Callable[[dict[str, Figures]], str], ...] = (
     training_cost,
     recipes,
     step,
+    scaling,
     search,
     normalize,
     trust,

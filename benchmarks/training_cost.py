@@ -57,8 +57,8 @@ class Task:
 
 
 TASKS = (
-    Task("fashion-mnist", Augmentation(padding=1, horizontal=True), epochs=6, seeds=3),
-    Task("cifar-10", Augmentation(padding=2, horizontal=True), epochs=6, seeds=1),
+    Task("fashion-mnist", Augmentation(padding=1, horizontal=True), epochs=4, seeds=3),
+    Task("cifar-10", Augmentation(padding=2, horizontal=True), epochs=5, seeds=1),
 )
 
 

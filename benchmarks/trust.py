@@ -2,11 +2,11 @@
 
     PROTOATTEND_DATA=../shared/data python benchmarks/trust.py --work FOLDER [--quick] [--seed 0]
 
-Fashion-MNIST and CIFAR-10 classifiers are trained once and kept in FOLDER, like what each further part computes, so
-that a run that was stopped goes on where it was; what `quality.py fashion-fast-cnn --keep FOLDER` kept is used. Half of
-the test split is held out: for calibration, and to choose with how many prototypes C ranks answers best. Peers are MSP,
-energy and kNN of the plain encoder and of our own, and cleanlab with the cross-validated probabilities of the same
-models. `--quick` takes digits for everything and writes nothing but FOLDER. Writes benchmarks/results/trust.json.
+Fashion-MNIST and CIFAR-10 classifiers are trained once, as quality.py does, and kept in FOLDER, like what each further
+part computes, so that a run that was stopped goes on where it was; what `quality.py NAME --keep FOLDER` kept is used.
+Half of the test split is held out: for calibration, and to choose with how many prototypes C ranks answers best. Peers
+are MSP, energy and kNN of the plain encoder and of our own, and cleanlab with the cross-validated probabilities of the
+same models. `--quick` takes digits for everything and writes nothing but FOLDER. Writes benchmarks/results/trust.json.
 Ratios are ours / peer.
 """
 
@@ -30,15 +30,16 @@ from sklearn.metrics import average_precision_score
 
 from protoattend import ProtoAttendClassifier
 from protoattend.baselines.plain import PlainClassifier
-from protoattend.core.model import ProtoAttend
+from protoattend.core.model import Encoded, ProtoAttend
 from protoattend.trust.detector import encoder_features
 from protoattend.trust.judges import cross_fit_opinions
 from protoattend.trust.labels import inject_label_noise, label_doubts
-from protoattend.trust.ood import METHODS, energy, neighbour_distance
+from protoattend.trust.ood import METHODS, Seen, energy
 from protoattend.trust.ood_plots import OodCurve
 from protoattend.trust.selective import risk_coverage
 
 NEIGHBOURS = (1, 10, 50)
+VOTERS = 10
 COVERAGES = (0.9, 0.95)
 PROTOTYPES = (8, 25, 100, 400, 1600)  # numbers at which C is tried
 FOLDS = 3
@@ -70,30 +71,40 @@ def sets(data: trust_data.Images) -> dict[str, np.ndarray]:
     return {"test": data.X_test, **data.strange}
 
 
-def peers(model: Any, inputs: Any, data: trust_data.Images) -> Arrays:
+def features(model: ProtoAttend, inputs: Any, data: trust_data.Images) -> Arrays:
+    """Return what the encoder makes of every image `(n, d)`, by set: the slow part, and all that scores are made of."""
+    found = {}
+    for name, X in {"train": data.X, "held": data.X_held, **sets(data)}.items():
+        found[name] = encoder_features(model, inputs.tensor(inputs.source(X))).float().numpy()
+        print(f"features of {name}: {found[name].shape}", flush=True)
+    return found
+
+
+def peers(model: ProtoAttend, rows: Arrays, data: trust_data.Images) -> Arrays:
     """Return, for each set, probabilities, votes of the nearest neighbours, and the peers' scores by name."""
 
-    def features(X: np.ndarray) -> torch.Tensor:
-        return encoder_features(model, inputs.tensor(inputs.source(X)))
+    def unit(name: str) -> torch.Tensor:
+        return torch.nn.functional.normalize(torch.from_numpy(rows[name]).double())
 
-    def unit(rows: torch.Tensor) -> torch.Tensor:
-        return rows / rows.norm(dim=1, keepdim=True)
-
-    reference, labels = unit(features(data.X)), torch.from_numpy(np.unique(data.y, return_inverse=True)[1])
+    reference, labels = unit("train"), torch.from_numpy(np.unique(data.y, return_inverse=True)[1])
     found: Arrays = {}
-    for name, X in sets(data).items():
-        rows = features(X)
+    for name in sets(data):
         with torch.no_grad():
-            logits = model.decision(model.value(rows.float())).double()
+            logits = model.decision(model.value(torch.from_numpy(rows[name]))).double()
         found[f"{name}|probabilities"] = logits.softmax(1).numpy()
         found[f"{name}|msp"] = -logits.softmax(1).max(1).values.numpy()
         found[f"{name}|energy"] = energy(logits.numpy())
-        for k in NEIGHBOURS:
-            found[f"{name}|knn{k}"] = neighbour_distance(unit(rows), reference, k)
-        nearest = [torch.cdist(part, reference).topk(10, largest=False).indices for part in unit(rows).split(256)]
-        votes = torch.nn.functional.one_hot(labels[torch.cat(nearest)], logits.shape[1]).double().mean(1)
+        distances, nearest = nearest_neighbours(unit(name), reference, max(NEIGHBOURS))
+        found |= {f"{name}|knn{k}": distances[:, k - 1].numpy() for k in NEIGHBOURS}
+        votes = torch.nn.functional.one_hot(labels[nearest[:, :VOTERS]], logits.shape[1]).double().mean(1)
         found[f"{name}|votes"] = votes.numpy()
     return found
+
+
+def nearest_neighbours(rows: torch.Tensor, reference: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return distances and positions `(n, k)` of the nearest of the reference, nearest first."""
+    found = [torch.cdist(part, reference).topk(k, largest=False) for part in rows.split(256)]
+    return torch.cat([part.values for part in found]), torch.cat([part.indices for part in found])
 
 
 def plain_model(work: Path, ours: ProtoAttendClassifier, data: trust_data.Images, seed: int) -> ProtoAttend:
@@ -110,20 +121,28 @@ def plain_model(work: Path, ours: ProtoAttendClassifier, data: trust_data.Images
     return model
 
 
-def our_scores(ours: ProtoAttendClassifier, data: trust_data.Images) -> Arrays:
+def our_scores(ours: ProtoAttendClassifier, rows: Arrays, data: trust_data.Images) -> Arrays:
     """Return our scores of every set by name; the combination is learned from held-out usual images."""
     detector = ours.ood_detector(data.X_held)
     found = {f"{name}|combined": detector.score(X) for name, X in sets(data).items()}
-    for method in METHODS:
-        found |= {f"{name}|{method}": ours.ood_score(X, method) for name, X in sets(data).items()}
+    for name in sets(data):
+        seen = Seen(ours.database_, for_attention(ours, rows[name]))
+        found |= {f"{name}|{method}": score(seen) for method, score in METHODS.items()}
     return found
+
+
+def for_attention(ours: ProtoAttendClassifier, rows: np.ndarray) -> Encoded:
+    """Return queries, keys and values of features `(n, d)`."""
+    model, of = ours.model_, torch.from_numpy(rows)
+    with torch.no_grad():
+        return Encoded(model.query(of), model.key(of), model.value(of))
 
 
 def aurc(confidence: np.ndarray, correct: np.ndarray) -> float:
     return risk_coverage(confidence, correct).aurc
 
 
-def selective(ours: ProtoAttendClassifier, plain: Arrays, data: trust_data.Images) -> dict[str, Any]:
+def selective(ours: ProtoAttendClassifier, rows: Arrays, plain: Arrays, data: trust_data.Images) -> dict[str, Any]:
     """Return AURC of our confidence, of the plain encoder's MSP and of the share of agreeing neighbours.
 
     With how many prototypes C is taken is chosen on the held-out images.
@@ -133,7 +152,8 @@ def selective(ours: ProtoAttendClassifier, plain: Arrays, data: trust_data.Image
     by_number = {}
     for number in PROTOTYPES:
         ours.database_.refocus(number)
-        by_number[number] = [ranking(ours, X, y) for X, y in ((data.X_held, data.y_held), (data.X_test, data.y_test))]
+        by_number[number] = [ranking(ours, rows[name], y) for name, y in (("held", data.y_held), ("test", data.y_test))]
+        print(f"{number} prototypes: held out {by_number[number][0]}", flush=True)
     best = min(PROTOTYPES, key=lambda number: by_number[number][0]["aurc"])
     return {
         **by_number[best][1],
@@ -145,12 +165,13 @@ def selective(ours: ProtoAttendClassifier, plain: Arrays, data: trust_data.Image
     }
 
 
-def ranking(ours: ProtoAttendClassifier, X: np.ndarray, y: np.ndarray) -> dict[str, float]:
-    correct = ours.predict(X) == y
+def ranking(ours: ProtoAttendClassifier, rows: np.ndarray, y: np.ndarray) -> dict[str, float]:
+    decisions = ours.database_.decide(for_attention(ours, rows).queries)
+    correct = ours.classes_[decisions.predicted.numpy()] == y
     return {
         "accuracy": float(correct.mean()),
-        "aurc": aurc(ours.confidence(X), correct),
-        "aurc_probability": aurc(ours.predict_proba(X).max(1), correct),
+        "aurc": aurc(decisions.confidence.numpy(), correct),
+        "aurc_probability": aurc(decisions.probabilities.max(1).values.numpy(), correct),
     }
 
 
@@ -204,9 +225,13 @@ def images(name: str, data: trust_data.Images, work: Path, seed: int) -> dict[st
     """Measure everything on one set of images."""
     work.mkdir(parents=True, exist_ok=True)
     ours = classifier(work, data, seed)
-    plain = kept(work / "plain.npz", lambda: peers(plain_model(work, ours, data, seed), ours.inputs_, data))
-    own = kept(work / "own-peers.npz", lambda: peers(ours.model_, ours.inputs_, data))
-    scores = {"ours": kept(work / "ours.npz", lambda: our_scores(ours, data)), "plain": plain, "same encoder": own}
+    model = plain_model(work, ours, data, seed)
+    rows = kept(work / "features.npz", lambda: features(ours.model_, ours.inputs_, data))
+    plain_rows = kept(work / "plain-features.npz", lambda: features(model, ours.inputs_, data))
+    plain = kept(work / "plain.npz", lambda: peers(model, plain_rows, data))
+    own = kept(work / "own-peers.npz", lambda: peers(ours.model_, rows, data))
+    mine = kept(work / "ours.npz", lambda: our_scores(ours, rows, data))
+    scores = {"ours": mine, "plain": plain, "same encoder": own}
     table = strange_inputs(scores, data)
     means = {score: float(np.mean(list(by_set.values()))) for score, by_set in table.items()}
     peer = max((score for score in means if not score.startswith("ours")), key=means.__getitem__)
@@ -214,7 +239,7 @@ def images(name: str, data: trust_data.Images, work: Path, seed: int) -> dict[st
     print(f"{name}: combined {means['ours combined']:.4f}, best peer {peer} {means[peer]:.4f}", flush=True)
     return {
         "conformal": conformal(ours, data),
-        "selective": selective(ours, plain, data),  # last: it changes the number of prototypes
+        "selective": selective(ours, rows, plain, data),  # last: it changes the number of prototypes
         "ood_auroc": table,
         "ood_best_peer": peer,
         "ood_margin": margin,
