@@ -10,7 +10,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console
+from typer.testing import CliRunner
 
+from protoattend.app import cli
 from protoattend.data import datasets, fetch
 from protoattend.errors import BadFile, MissingExtra, UserError
 
@@ -43,8 +46,8 @@ def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "home"
 
 
-def real(name: str, split: str) -> datasets.Dataset:
-    for folder in (None, SHARED):
+def real(name: str, split: str, folders: tuple[Path | None, ...] = (None, SHARED)) -> datasets.Dataset:
+    for folder in folders:
         try:
             return datasets.load(name, split, folder=folder)
         except BadFile:
@@ -107,6 +110,24 @@ def test_status_tells_what_is_found_and_how_to_get_the_rest(nowhere: Path, tmp_p
     assert lines["mnist"].found is None
     assert "protoattend datasets get mnist" in lines["mnist"].how_to_get
     assert "https://www.isic-archive.com" in lines["isic"].how_to_get
+
+
+def test_a_split_alone_is_listed_as_such(nowhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = nowhere / ".cache" / "protoattend"
+    write_idx(cache / "notmnist", [1, 2], part="t10k")
+    for part in ("train", "t10k"):
+        write_idx(cache / "mnist", [1, 2], part=part)
+    lines = {line.name: line for line in datasets.status()}
+    assert lines["notmnist"].splits == ("test",)
+    assert lines["mnist"].splits == ("train", "test")
+    assert lines["svhn"].splits == ()
+    monkeypatch.setattr(cli, "console", Console(width=400))
+    listed = {line.split()[1]: line for line in CliRunner().invoke(cli.app, ["datasets"]).output.splitlines()[3:-1]}
+    for part in ("test split only", str(cache / "notmnist"), "get the rest with protoattend datasets get notmnist"):
+        assert part in listed["notmnist"]
+    assert "found" in listed["mnist"]
+    assert "datasets get" not in listed["mnist"]
+    assert "missing" in listed["svhn"]
 
 
 def test_an_empty_split_and_short_counts_are_told(tmp_path: Path) -> None:
@@ -203,18 +224,45 @@ def test_real_adult() -> None:
     assert data.X["workclass"].isna().sum() == 963
 
 
-def test_real_dbpedia() -> None:
-    data = real("dbpedia", "test")
+@pytest.mark.parametrize(("split", "published"), [("train", 560_000), ("test", 70_000)])
+def test_real_dbpedia(split: str, published: int) -> None:
+    data = real("dbpedia", split)
     counts = Counter(data.y.tolist())
+    assert set(counts) == set(data.classes)
     assert len(counts) == 14
     assert max(counts.values()) < 1.2 * min(counts.values())
-    assert bool(data.note) == (len(data.X) != 70_000)
+    assert bool(data.note) == (len(data.X) != published)
+    assert all(data.X)
 
 
-def test_real_fruits_and_isic() -> None:
-    fruits = real("fruits", "test")
+@pytest.mark.parametrize(("split", "rows"), [("train", 24_072), ("test", 7_600)])
+def test_real_dbpedia_subset_is_whole(split: str, rows: int) -> None:
+    assert len(real("dbpedia", split, (SHARED,)).X) == rows
+
+
+@pytest.mark.parametrize("split", datasets.SPLITS)
+def test_real_fruits(split: str) -> None:
+    fruits = real("fruits", split)
     assert fruits.X.shape[1:] == (100, 100, 3)
     assert set(fruits.y.tolist()) == set(fruits.classes)
+    assert f"{len(fruits.y):,} {split} rows, {len(fruits.classes)} classes" in fruits.note
+
+
+@pytest.mark.parametrize(
+    ("split", "rows", "fewest", "most"),
+    [
+        ("train", 3_229, ("Blueberry 1", 116), ("Grape Blue 1", 246)),
+        ("test", 1_080, ("Kiwi 1", 39), ("Grape Blue 1", 82)),
+    ],
+)
+def test_real_fruits_subset_is_whole(split: str, rows: int, fewest: tuple[str, int], most: tuple[str, int]) -> None:
+    counts = Counter(real("fruits", split, (SHARED,)).y.tolist())
+    assert (len(counts), counts.total()) == (20, rows)
+    assert min(counts.values()) == counts[fewest[0]] == fewest[1]
+    assert max(counts.values()) == counts[most[0]] == most[1]
+
+
+def test_real_isic() -> None:
     train, test = real("isic", "train"), real("isic", "test")
     assert train.X.shape[1:] == (128, 128, 3)
     for label in train.classes:

@@ -69,6 +69,7 @@ def test_numbers_stay_numbers(tmp_path: Path) -> None:
     assert floats.isna().tolist() == [False] + [True] * 6
     integers = typed(tmp_path, "1", "?", "3")
     assert [str(value) for value in integers] == ["1", "None", "3"]
+    assert typed(tmp_path, "12345678901234567", "?").tolist() == [12345678901234567, None]
     assert typed(tmp_path, "1,5", "2,25", "3", delimiter=";").tolist() == [1.5, 2.25, 3.0]
     assert typed(tmp_path, "?", "NA").isna().all()
 

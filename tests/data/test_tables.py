@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from protoattend import ProtoAttendClassifier
-from protoattend.data.tables import TableInputs
+from protoattend.data.tables import Column, TableInputs
 from protoattend.errors import BadCell, UserError
 
 
@@ -71,6 +71,41 @@ def test_zero_is_shown_as_zero() -> None:
     table = np.array([[0.0], [1e5], [38.6]])
     inputs = TableInputs.fit(table)
     assert [inputs.exhibit(row)["0"] for row in inputs.source(table)] == ["0", "100000", "38.6"]
+
+
+WHOLE = np.array([1.0, np.nan, 2.0, 10.0])
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        WHOLE,
+        WHOLE.astype(np.float32),
+        pd.Categorical(WHOLE),
+        pd.array([1, None, 2, 10], dtype="Int64"),
+        [1, None, 2, 10],
+        ["1", None, "2", "10"],
+    ],
+    ids=lambda values: str(getattr(values, "dtype", type(values[0]).__name__)),
+)
+@pytest.mark.parametrize("later", [np.array([1, 10, 7]), np.array([1.0, 10.0, 7.0], np.float32), ["1", "10", "7"]])
+def test_whole_numbers_are_one_category_whatever_their_type(values: Any, later: Any) -> None:
+    inputs = TableInputs.fit(pd.DataFrame({"code": values}), categorical=["code"])
+    assert inputs.columns[0].categories == ("1", "10", "2")
+    assert inputs.source(pd.DataFrame({"code": later}))[:, 0].tolist() == [1, 2, 0]
+
+
+def test_words_and_fractions_are_categories_as_they_stand() -> None:
+    column = TableInputs.fit(pd.DataFrame({"code": ["1.0", "1", "x"]})).columns[0]
+    assert column.categories == ("1", "1.0", "x")
+    assert column.encode(np.array(["1.0", "1", "x", "1.00"], dtype=object)).tolist() == [2, 1, 3, 0]
+    halves = TableInputs.fit(np.array([[0.5], [1.5]]), categorical=["0"]).columns[0]
+    assert halves.categories == ("0.5", "1.5")
+
+
+def test_categories_of_an_older_classifier_are_still_known() -> None:
+    column = Column("code", "category", categories=("1.0", "2.0"))
+    assert column.encode(np.array([2.0, 1.0, np.nan])).tolist() == [2, 1, 0]
 
 
 @pytest.mark.parametrize("encoder", ["mlp", "lstm", "features"])

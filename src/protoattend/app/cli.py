@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -14,6 +14,9 @@ from rich.table import Table
 from typer.core import TyperGroup
 
 from protoattend.errors import ProtoAttendError
+
+if TYPE_CHECKING:
+    from protoattend.data.datasets import Status
 
 
 class Commands(TyperGroup):
@@ -30,7 +33,8 @@ class Commands(TyperGroup):
                 _complain("[red]error:[/]", error)
                 raise typer.Exit(2) from None
             except KeyboardInterrupt as stop:  # a training says what it kept
-                _complain("[yellow]stopped:[/]", str(stop).removeprefix("stopped ") or "nothing was saved.")
+                told = str(stop).removeprefix("stopped ").replace("resume_from=", "--resume-from ")
+                _complain("[yellow]stopped:[/]", told or "nothing was saved.")
                 raise typer.Exit(130) from None
 
 
@@ -175,10 +179,18 @@ def list_datasets(context: typer.Context) -> None:
     for column in ("name", "kind", "state", "where, or how to get it"):
         table.add_column(column)
     for entry in status():
-        found = entry.found is not None
-        state = f"[green]found[/], {entry.size}" if found else "[yellow]missing[/]"
-        table.add_row(entry.name, entry.kind, state, str(entry.found) if found else entry.how_to_get)
+        table.add_row(entry.name, entry.kind, *_state_and_place(entry))
     console.print(table)
+
+
+def _state_and_place(entry: Status) -> tuple[str, str]:
+    """Return in rich's markup what is there of a data set, and where it is or how to get what is not."""
+    if not entry.splits:
+        return "[yellow]missing[/]", escape(entry.how_to_get)
+    if len(entry.splits) == 1:
+        state = f"[yellow]{entry.splits[0]} split only[/], {entry.size}"
+        return state, escape(f"{entry.found}; get the rest with {entry.how_to_get}")
+    return f"[green]found[/], {entry.size}", escape(str(entry.found))
 
 
 @datasets_app.command("get")

@@ -49,11 +49,12 @@ class Dataset:
 
 @dataclass(frozen=True)
 class Status:
-    """Where a data set was found, if it was; `rows` are as published, `size` is that of the files found."""
+    """Where a data set was found, and which splits of it; `rows` are as published, `size` is of the files found."""
 
     name: str
     kind: str
     found: Path | None
+    splits: tuple[str, ...]
     rows: str
     size: str
     how_to_get: str
@@ -70,7 +71,7 @@ class Samples:
 
 @dataclass(frozen=True)
 class Form:
-    """One way a set lies in a folder: the files a split needs (each may be gzipped) and their reader."""
+    """One way a set lies in a folder: the files a split needs (each may be gzipped, images apart) and their reader."""
 
     train: tuple[str, ...]
     test: tuple[str, ...]
@@ -170,17 +171,12 @@ def how_to_get(entry: Entry) -> str:
 
 
 def _status(entry: Entry, folder: str | Path | None) -> Status:
-    places = [_locate(entry, split, folder) for split in SPLITS]
-    files = {
-        file
-        for split, place in zip(SPLITS, places, strict=True)
-        if place is not None
-        for file in place[1].files(place[0], split) or ()
-    }
-    found = next((place[0] for place in places if place is not None), None)
+    places = {split: place for split in SPLITS if (place := _locate(entry, split, folder)) is not None}
+    files = {file for split, (source, form) in places.items() for file in form.files(source, split) or ()}
+    found = next((source for source, _ in places.values()), None)
     rows = "varies by version" if entry.rows is None else "{:,} / {:,}".format(*entry.rows)
     size = f"{sum(_size(file) for file in files) / 1e6:,.1f} MB" if found else ""
-    return Status(entry.name, entry.kind, found, rows, size, how_to_get(entry))
+    return Status(entry.name, entry.kind, found, tuple(places), rows, size, how_to_get(entry))
 
 
 def _locate(entry: Entry, split: str, folder: str | Path | None) -> tuple[Path, Form] | None:

@@ -37,12 +37,20 @@ class Delimited:
     def __len__(self) -> int:
         return len(self.lines)
 
+    def stripped(self, name: str) -> list[str]:
+        """Return the cells of a column without the spaces around them."""
+        return [cell.strip() for cell in self.columns[name]]
+
+    def numbers(self, name: str) -> np.ndarray | None:
+        """Return a column as `as_numbers` does; where semicolons separate, a comma may be a decimal point."""
+        return as_numbers(self.stripped(name), decimal_comma=self.delimiter == ";")
+
     def typed(self, name: str) -> Any:
         """Return a column as numbers (NaN or NA where missing), dates, or words (None where missing)."""
-        cells = [cell.strip() for cell in self.columns[name]]
-        numbers = as_numbers(cells, decimal_comma=self.delimiter == ";")
+        numbers = self.numbers(name)
         if numbers is not None:
             return numbers
+        cells = self.stripped(name)
         dates = _as_dates(cells)
         if dates is not None:
             return dates
@@ -88,7 +96,7 @@ def as_numbers(cells: Sequence[str], *, decimal_comma: bool = False) -> np.ndarr
     if all(map(INTEGER.fullmatch, known)) and known:
         if len(known) == len(cells):
             return np.array([int(cell) for cell in cells], dtype=np.int64)
-        # As floats, or as pandas' own integers with NA, they would read "1.0" where categories expect "1".
+        # As floats, integers of more than 15 digits, such as codes, would be rounded.
         return np.array([None if cell in MISSING else int(cell) for cell in cells], dtype=object)
     if decimal_comma and not any("." in cell for cell in known):
         cells, known = ([cell.replace(",", ".") for cell in some] for some in (cells, known))

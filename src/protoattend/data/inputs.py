@@ -9,12 +9,14 @@ shown of a row or of its excerpt, `form()` the sizes an encoder is built for.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.utils.data import Dataset, IterableDataset
 
 from protoattend.data.images import ImageFile, ImageFiles, image_samples, thumbnails
 from protoattend.data.samples import Samples, chunks
@@ -229,14 +231,47 @@ def _require_finite(array: np.ndarray, name: str) -> None:
         )
 
 
-def unpack_dataset(dataset: Any) -> tuple[Any, Any]:
+def unpack_dataset(dataset: Dataset[Any]) -> tuple[Any, Any]:
     """Return X and y of a torch Dataset that gives (x, y)."""
-    pairs = [dataset[i] for i in range(len(dataset))]
-    if not pairs or not all(isinstance(pair, (tuple, list)) and len(pair) == 2 for pair in pairs):
-        raise UserError("a Dataset must give at least one pair (x, y); wrap it so that dataset[i] returns that.")
+    pairs = _items(dataset)
+    if not all(isinstance(pair, (tuple, list)) and len(pair) == 2 for pair in pairs):
+        raise UserError("a Dataset to learn from must give pairs (x, y); wrap it so that dataset[i] returns that.")
     X, y = zip(*pairs, strict=True)
     labels = [label.item() if hasattr(label, "item") else label for label in y]
-    return (list(X) if isinstance(X[0], str) else np.stack([np.asarray(x) for x in X])), labels
+    return _gathered(X), labels
+
+
+def without_labels(X: Any) -> Any:
+    """Return X as it is, or the samples of a torch Dataset, which gives (x, y), (x,) or x."""
+    if not isinstance(X, Dataset):
+        return X
+    return _gathered([item[0] if isinstance(item, (tuple, list)) and len(item) <= 2 else item for item in _items(X)])
+
+
+def _items(dataset: Dataset[Any]) -> list[Any]:
+    if isinstance(dataset, IterableDataset) or not hasattr(dataset, "__len__"):
+        raise UserError(
+            f"a Dataset must have a length and give samples by number, but {type(dataset).__name__} only goes through "
+            "them; pass torch.utils.data.Subset(samples, range(len(samples))) with samples = list(dataset)."
+        )
+    items = [dataset[i] for i in range(len(dataset))]
+    if not items:
+        raise UserError("a Dataset must give at least one sample, but its length is 0; check how it was made.")
+    return items
+
+
+def _gathered(samples: Sequence[Any]) -> Any:
+    """Return texts as a list and all else as one array."""
+    if isinstance(samples[0], str):
+        return list(samples)
+    arrays = [np.asarray(sample) for sample in samples]
+    for i, array in enumerate(arrays):
+        if array.shape != arrays[0].shape:
+            raise UserError(
+                f"the samples of a Dataset must be of one size, but that of dataset[0] is {arrays[0].shape} and that "
+                f"of dataset[{i}] is {array.shape}; resize them first."
+            )
+    return np.stack(arrays)
 
 
 def fit_inputs(X: Any, *, categorical: Any = None, fixed: Any = None, tokenizer: Tokenizer | None = None) -> Inputs:

@@ -15,6 +15,7 @@ from protoattend.data.tables import is_missing
 from protoattend.errors import UserError
 
 MANY, FEW = 50, 10  # more distinct numbers with fewer samples of each are measurements rather than classes
+MOST = 1000  # more distinct numbers are measurements, however many samples each has
 
 
 class Classes:
@@ -107,14 +108,14 @@ def _require_known(labels: np.ndarray) -> None:
 
 
 def _require_classes(labels: np.ndarray) -> None:
-    """Raise where numbers look like measurements: fractions, or very many values with few samples of each."""
+    """Raise where numbers look like measurements: fractions, many values with few samples of each, or very many."""
     if labels.dtype.kind not in "fiu":
         return
     distinct = len(np.unique(labels))
     fractions = labels[labels != np.floor(labels)]
     if len(fractions):
         found = f"numbers with fractions (continuous values), such as {fractions[0]:g}; it has {distinct} distinct ones"
-    elif distinct > MANY and len(labels) < FEW * distinct:
+    elif distinct > MOST or (distinct > MANY and len(labels) < FEW * distinct):
         found = f"{distinct} distinct numbers in {len(labels)} rows, from {labels.min():g} to {labels.max():g}"
     else:
         return

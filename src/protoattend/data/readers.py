@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from protoattend.data.delimited import MISSING, Delimited, as_numbers, data_frame, read_delimited
+from protoattend.data.delimited import MISSING, Delimited, data_frame, read_delimited
 from protoattend.data.formats import ARRAY_ERRORS
 from protoattend.data.image_folders import IMAGE_SUFFIXES
 from protoattend.data.images import ImageFiles
@@ -123,23 +123,21 @@ def _read_csv(path: Path, wanted: Wanted) -> LabelledData:
         y = _labels(table, wanted.target)
     if wanted.text is not None:
         _require_column(path, names, wanted.text, "text")
-        cells = table.columns[wanted.text]
-        stripped = [cell.strip() for cell in cells]
-        if as_numbers(stripped) is not None and not MISSING.issuperset(stripped):
+        if table.numbers(wanted.text) is not None and not MISSING.issuperset(table.stripped(wanted.text)):
             raise _not_text(path, wanted.text, "numbers")
-        return _texts(path, cells, y, wanted)
+        return _texts(path, table.columns[wanted.text], y, wanted)
     X = data_frame({name: table.typed(name) for name in names if name != wanted.target})
     note = "; its first column, row names without a heading, is left out" if table.unnamed_first else ""
     return _table(path, X, y, wanted, note)
 
 
 def _labels(table: Delimited, target: str) -> np.ndarray:
-    cells = [cell.strip() for cell in table.columns[target]]
+    cells = table.stripped(target)
     missing = [row for row, cell in enumerate(cells) if cell in MISSING]
     if missing:
         where = f"line {table.lines[missing[0]]}"
         raise _missing_labels(table.path, target, len(missing), len(cells), where)
-    numbers = as_numbers(cells)
+    numbers = table.numbers(target)
     return numbers if numbers is not None else np.array(cells, dtype=np.str_)
 
 
@@ -164,7 +162,7 @@ def _read_parquet(path: Path, wanted: Wanted) -> LabelledData:
         y = _frame_labels(path, frame[wanted.target])
     if wanted.text is not None:
         _require_column(path, names, wanted.text, "text")
-        cells = frame[wanted.text].fillna("").tolist()
+        cells = frame[wanted.text].astype(object).fillna("").tolist()  # of its own type, a category takes no ""
         strange = next((cell for cell in cells if not isinstance(cell, str)), None)
         if strange is not None:
             raise _not_text(path, wanted.text, f"{type(strange).__name__}s such as {strange!r}")

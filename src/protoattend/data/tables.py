@@ -37,7 +37,9 @@ class Column:
         """Return the column as float64: standardised with NaN for missing, or codes with 0 for unknown."""
         if self.kind == "category":
             codes = {category: code for code, category in enumerate(self.categories, start=1)}
-            return np.array([codes.get(str(value), UNKNOWN) for value in values], dtype=np.float64)
+            # Older classifiers know whole floats as "1.0".
+            found = [codes.get(_category(value)) or codes.get(str(value), UNKNOWN) for value in values]
+            return np.array(found, dtype=np.float64)
         numbers = _dates_as_days(values, self.name) if self.kind == "date" else _numbers(values, self.name)
         if self.log_offset is not None:
             numbers = _logarithms(numbers, self.log_offset, self.name)
@@ -165,10 +167,10 @@ def _columns(X: Any) -> tuple[list[str], dict[str, np.ndarray], bool]:
 def _values(column: Any) -> np.ndarray:
     """Return a DataFrame's column as numpy; a declared categorical dtype comes back as strings."""
     declared = hasattr(column, "cat") or str(getattr(column, "dtype", "")).lower().startswith("categorical")
-    values = np.asarray(column.astype(object) if declared and hasattr(column, "astype") else column)
-    return (
-        np.array([value if is_missing(value) else str(value) for value in values], dtype=object) if declared else values
-    )
+    if not declared:
+        return np.asarray(column)
+    values = np.asarray(column.astype(object) if hasattr(column, "astype") else column)
+    return np.array([value if is_missing(value) else _category(value) for value in values], dtype=object)
 
 
 def _fit_column(name: str, values: np.ndarray, declared: bool) -> Column:
@@ -177,8 +179,18 @@ def _fit_column(name: str, values: np.ndarray, declared: bool) -> Column:
     if not declared and _looks_numeric(values):
         return Column(name, "number", *_mean_and_scale(_numbers(values, name)))
     _require_cells(values, name)
-    known = sorted({str(value) for value in values if not is_missing(value)})
+    known = sorted({_category(value) for value in values if not is_missing(value)})
     return Column(name, "category", categories=tuple(known))
+
+
+def _category(value: Any) -> str:
+    """Return how a category is written: a whole number as an integer, for beside a missing value 1 is kept as 1.0.
+
+    >>> _category(1), _category(1.0), _category(1.5), _category("1.0")
+    ('1', '1', '1.5', '1.0')
+    """
+    whole = isinstance(value, (float, np.floating)) and value.is_integer()
+    return str(int(value) if whole else value)
 
 
 def _require_cells(values: np.ndarray, name: str) -> None:
