@@ -41,7 +41,8 @@ def test_assessment_is_of_the_decisions(tumours: Any) -> None:
     assert measures["ece"] == expected_calibration_error(seen.confidence, seen.correct)
     assert measures["brier"] == brier_score(seen.confidence, seen.correct)
     assert all(np.isfinite(value) for value in measures.values())
-    assert seen.risk_coverage().name == seen.reliability().name == "tumours"
+    assert seen.risk_coverage().name == seen.reliability().name == seen.adaptive_reliability().name == "tumours"
+    assert seen.adaptive_reliability(bins=15).ece == measures["adaptive_ece"]
     assert len(seen.plot().axes) == 2
 
 

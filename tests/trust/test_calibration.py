@@ -133,7 +133,8 @@ def test_temperature_keeps_predictions_and_sums() -> None:
 def test_temperature_is_defined_at_the_extremes() -> None:
     sure = np.array([[0.9, 0.1], [0.2, 0.8]])
     assert fit_temperature(sure, [0, 1]) == pytest.approx(0.05, rel=1e-3)  # all right: as cold as is searched
-    assert fit_temperature(sure, [1, 0]) == pytest.approx(20, rel=1e-3)  # all wrong: as hot
+    assert fit_temperature(sure, [1, 0]) == pytest.approx(20, rel=1e-3)  # all wrong, of two classes: as hot
+    assert fit_temperature([[0.50, 0.49, 0.01]], [1]) < 1  # of more it rules out what is neither predicted nor true
     assert fit_temperature([[1.0, 0.0], [1.0, 0.0]], [0, 1]) > 1
     assert 0.05 <= fit_temperature([[0.5, 0.5]], [0]) <= 20
 
@@ -181,6 +182,23 @@ def test_bad_probabilities(probabilities: list[list[float]], labels: list[int], 
     for measure in (multiclass_brier_score, fit_temperature):
         with pytest.raises(UserError, match=message):
             measure(probabilities, labels)
+
+
+@pytest.mark.parametrize(
+    ("probabilities", "message"),
+    [([[0.5, np.nan]], "NaN"), ([[5.0, -3.0]], "between 0 and 1"), ([0.5, 0.5], "n_classes")],
+)
+def test_bad_probabilities_to_scale(probabilities: list[list[float]], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        scale_temperature(probabilities, 2.0)
+
+
+@pytest.mark.parametrize(("confidence", "message"), [([0.5, np.nan], "NaN"), ([50.0], "between 0 and 1")])
+def test_bad_confidence_to_recalibrate(confidence: list[float], message: str) -> None:
+    learned = Recalibration(1.0, np.array([0.2, 0.9]), np.array([0.1, 0.8]))
+    with pytest.raises(UserError, match=message):
+        learned.confidence(confidence)
+    assert learned.confidence([]).shape == (0,)
 
 
 def test_bins_must_be_some() -> None:

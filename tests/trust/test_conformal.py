@@ -104,6 +104,22 @@ def test_too_few_samples_say_how_many_are_needed() -> None:
             Conformal.fit(support, labels).sets(support, coverage)
 
 
+@pytest.mark.parametrize("method", ["sets", "sets_by_class"])
+@pytest.mark.parametrize(("change", "message"), [(np.nan, "NaN"), (None, "n_classes")])
+def test_bad_new_samples(method: str, change: float | None, message: str) -> None:
+    support, labels = drawn(100)
+    new = support[0] if change is None else change * support
+    with pytest.raises(UserError, match=message):
+        getattr(Conformal.fit(support, labels), method)(new, 0.5)
+
+
+@pytest.mark.parametrize("label", [-1, 3, 0.5])
+def test_labels_must_be_class_numbers(label: float) -> None:
+    support, labels = drawn(10)
+    with pytest.raises(UserError, match="class numbers from 0 to 2"):
+        Conformal.fit(support, np.append(labels[1:], label))
+
+
 def test_bad_calibration_samples() -> None:
     support, labels = drawn(10)
     with pytest.raises(UserError, match="one label each"):

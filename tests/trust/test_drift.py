@@ -55,12 +55,12 @@ def test_bets_are_fair_and_never_ruin() -> None:
     assert np.isfinite(bets(np.array([0.0, 1.0]))).all()
 
 
-def test_capital_is_the_mean_over_ways_scores_and_beginnings() -> None:
+def test_capital_is_the_mean_over_ways_and_beginnings_and_the_largest_of_scores() -> None:
     """Compare the running sums with the definition: a bet for each score, way and time of the change."""
     rng = np.random.default_rng(0)
     reference, scores = rng.normal(size=(6, 2)), rng.normal(size=(12, 2))
     shares = np.array([0.75, 0.25])
-    _, together, alone = ChangeTest.start(reference, shares).after(scores, np.random.default_rng(1))
+    _, evidence, alone = ChangeTest.start(reference, shares).after(scores, np.random.default_rng(1))
     uniforms = np.random.default_rng(1).uniform(size=(12, 2))
     won = bets(rank_p_values(np.sort(reference.T, axis=1), scores, uniforms))
     for n in range(1, 13):
@@ -68,19 +68,19 @@ def test_capital_is_the_mean_over_ways_scores_and_beginnings() -> None:
         for begin in range(1, n + 1):
             by_score += won[begin - 1 : n].prod(0).mean(1) / (begin * (begin + 1))
         np.testing.assert_allclose(np.exp(alone[n - 1]), by_score)
-        assert np.exp(together[n - 1]) == pytest.approx(by_score @ shares)
+        assert np.exp(evidence[n - 1]) == pytest.approx((by_score * shares).max())
 
 
 def test_batches_make_no_difference() -> None:
     rng = np.random.default_rng(0)
     reference, scores = rng.normal(size=(50, 3)), rng.normal(size=(700, 3)).round(1)
     start = ChangeTest.start(reference, np.full(3, 1 / 3))
-    whole, together, _ = start.after(scores, np.random.default_rng(1))
+    whole, at_once, _ = start.after(scores, np.random.default_rng(1))
     generator, test, parts = np.random.default_rng(1), start, []
     for some in np.array_split(scores, 23):
         test, evidence, _ = test.after(some, generator)
         parts.append(evidence)
-    np.testing.assert_allclose(np.concatenate(parts), together)
+    np.testing.assert_allclose(np.concatenate(parts), at_once)
     np.testing.assert_array_equal(test.seen, whole.seen)
 
 
@@ -93,6 +93,14 @@ def test_false_alarms_are_as_rare_as_promised() -> None:
         alarms += monitor.update(drawn(rng, 300)).alarm
     assert alarms / runs <= 0.2
     assert alarms > 0  # or else the test would have no power to fail
+
+
+def test_evidence_is_a_third_of_the_strongest_sign() -> None:
+    rng = np.random.default_rng(0)
+    monitor = DriftMonitor(drawn(rng, 100))
+    for doubt, first in ((0.2, 0.5), (0.9, 0.5), (0.2, 0.9)):
+        report = monitor.update(drawn(rng, 50, doubt=doubt, first=first))
+        assert report.evidence == pytest.approx(max(report.signs.values()) - np.log10(3))
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from protoattend import ProtoAttendClassifier
 from protoattend.core.normalize import sparsemax
 from protoattend.errors import UserError
 from protoattend.trust.contrast import diverse, needed_weight
+from protoattend.trust.ood import unrounded_keys
 
 
 @pytest.fixture(scope="module")
@@ -118,6 +120,32 @@ def test_contrast_turns_the_decision_at_the_needed_weight(noisy_wine: Any) -> No
     assert classifier.why_not(X[:1], 1)[0].plot() is not None
     with pytest.raises(UserError, match="not among"):
         classifier.why_not(X, 99)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "int8"])
+def test_contrast_of_rounded_keys(noisy_wine: Any, dtype: str) -> None:
+    classifier, X, _ = noisy_wine
+    rounded = copy.copy(classifier)
+    rounded.database_ = classifier.database_.round_keys(dtype)
+    of_label = np.flatnonzero(classifier.database_.labels == 1)
+    for query, contrast in zip(classifier._encode(X).queries, rounded.why_not(X, 1, top=3), strict=True):
+        scores = rounded.database_.scores(query).numpy()
+        best = np.sort(scores[of_label])[::-1][:3]
+        np.testing.assert_allclose([rival.score_gap for rival in contrast.rivals], scores.max() - best, atol=1e-4)
+        assert scores[[rival.prototype.index for rival in contrast.rivals]].tolist() == best.tolist()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "int8"])
+def test_diversity_of_rounded_keys_is_in_the_scale_of_values(noisy_wine: Any, dtype: str) -> None:
+    classifier, X, _ = noisy_wine
+    rounded = copy.copy(classifier)
+    rounded.database_ = classifier.database_.round_keys(dtype)
+    np.testing.assert_allclose(unrounded_keys(rounded.database_), classifier.database_.rows.keys, atol=0.02)
+    features = torch.cat([unrounded_keys(rounded.database_), rounded.database_.rows.values], dim=1)
+    found = rounded.database_.prototypes(classifier._encode(X).queries)
+    for explanation, used in zip(rounded.explain_diverse(X, top=3), found, strict=True):
+        chosen = used.positions[diverse(used.weights, features[used.positions], 3)]
+        assert [prototype.index for prototype in explanation.prototypes] == chosen.tolist()
 
 
 def test_weight_that_is_needed() -> None:

@@ -101,6 +101,18 @@ def test_every_method_on_every_kind(any_kind: Any) -> None:
         classifier.ood_score(X[:20], "enrgy")
 
 
+@pytest.mark.parametrize("dtype", [None, "float16", "int8"])
+def test_key_neighbours_against_scikit_learn(wine_classifier: ProtoAttendClassifier, wine: Any, dtype: Any) -> None:
+    database = wine_classifier.database_ if dtype is None else wine_classifier.database_.round_keys(dtype)
+    keys = wine_classifier._encode(wine[0]).keys
+    tenth = NearestNeighbors(n_neighbors=10).fit(keys).kneighbors(keys)[0][:, -1]
+    found = ood.ood_score(database, wine[0], "key-neighbours")
+    np.testing.assert_allclose(found, tenth, atol=1e-4 if dtype is None else 0.1)
+    own = ood.Seen(database, wine_classifier._encode(wine[0]), own=torch.arange(len(database)))
+    eleventh = NearestNeighbors(n_neighbors=11).fit(keys).kneighbors(keys)[0][:, -1]
+    np.testing.assert_allclose(METHODS["key-neighbours"](own), eleventh, atol=1e-4 if dtype is None else 0.1)
+
+
 def test_entropy_by_explanations(digit_classifier: ProtoAttendClassifier, few_digits: Any) -> None:
     X = few_digits[0][:300]  # more than one block
     by_hand = [-sum(p * np.log(p) for p in e.weights.astype(float)) for e in digit_classifier.explain(X)]

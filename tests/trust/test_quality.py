@@ -6,14 +6,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.neighbors import NearestNeighbors
 
 from protoattend import ProtoAttendClassifier
+from protoattend.data.tables import TableInputs
 from protoattend.errors import UserError
 from protoattend.trust import quality
 from protoattend.trust.quality import TrainingSet, prototype_quality
-from protoattend.trust.rankers import DatabaseRanker
+from protoattend.trust.rankers import DatabaseRanker, database_quality, small_change
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,8 @@ def test_diversity_of_copies_and_of_the_class() -> None:
     ("rows", "weights", "message"),
     [
         (np.zeros((2, 3)), np.ones((2, 3)), "rows of the"),
-        (np.full((2, 3), 99), np.ones((2, 3)), "rows of the"),
+        (np.full((2, 3), 99), np.ones((2, 3)), "rows of the 9 training samples, from 0 to 8, but got 99"),
+        (np.full((2, 3), -1), np.ones((2, 3)), "from 0 to 8, but got -1"),
         (np.zeros((2, 3), int), np.zeros((2, 3)), "not all 0"),
         (np.zeros((2, 3), int), np.full((2, 3), np.nan), "finite"),
         (np.zeros((2, 3), int), np.ones((2, 2)), "two arrays"),
@@ -87,6 +90,16 @@ def test_bad_rankings(rows: np.ndarray, weights: np.ndarray, message: str) -> No
 
     with pytest.raises(UserError, match=message):
         prototype_quality(Bad(), np.zeros((2, 1)), [0, 1], train=TrainingSet(np.zeros(9, int)))
+
+
+@pytest.mark.parametrize(
+    ("y", "subclasses", "message"),
+    [([], None, "y is empty"), ([0], None, "one length"), ([0, 1], [0], "every input needs a subclass")],
+)
+def test_bad_labels(y: Any, subclasses: Any, message: str) -> None:
+    train = TrainingSet(np.zeros(9, int), subclasses=np.zeros(9, int))
+    with pytest.raises(UserError, match=message):
+        prototype_quality(Neighbours(np.eye(9)), np.eye(9)[:2], y, train=train, subclasses=subclasses)
 
 
 def test_deciding_without_and_by_some_rows(wine_classifier: ProtoAttendClassifier, wine: Any) -> None:
@@ -105,6 +118,53 @@ def test_deciding_without_and_by_some_rows(wine_classifier: ProtoAttendClassifie
     edited.database_.remove([3, 7])
     without = ranker.probabilities(X, without=np.tile([3, 7], (40, 1)))
     np.testing.assert_allclose(without, edited.predict_proba(X), atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "int8"])
+def test_report_of_rounded_keys(wine_classifier: ProtoAttendClassifier, wine: Any, dtype: str) -> None:
+    X, y = wine[0][:40], wine[1][:40]
+    rounded = wine_classifier.database_.round_keys(dtype)
+    ranker = DatabaseRanker(rounded)
+    nothing = np.full((40, 1), -1)
+    np.testing.assert_allclose(ranker.probabilities(X, without=nothing), ranker.probabilities(X), atol=1e-5)
+    exact, close = (database_quality(database, X, y) for database in (wine_classifier.database_, rounded))
+    for name, figure in exact.to_dict().items():
+        assert close.to_dict()[name] == pytest.approx(figure, abs=0.1, nan_ok=True)
+
+
+def mixed(n: int) -> tuple[pd.DataFrame, np.ndarray]:
+    """Return a table whose label is told by a code, with a number, a date and some missing values beside it."""
+    rng = np.random.default_rng(0)
+    code, number = rng.integers(0, 4, n), rng.normal(1000, 50, n)
+    number[::7] = np.nan
+    day = pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 300, n), unit="D")
+    colour = rng.choice(["red", "blue"], n)
+    return pd.DataFrame({"code": code, "number": number, "day": day, "colour": colour}), code % 2
+
+
+def test_noise_reaches_numbers_only() -> None:
+    X, _ = mixed(400)
+    inputs = TableInputs.fit(X, categorical=["code"])
+    change = small_change(inputs, X)
+    assert change is not None
+    before, after = inputs.source(X), change(X, np.random.default_rng(0)).source
+    numeric = [column.kind != "category" for column in inputs.columns]
+    assert numeric == [True, True, False, False]
+    np.testing.assert_array_equal(after[:, 2:], before[:, 2:])
+    np.testing.assert_array_equal(np.isnan(after), np.isnan(before))
+    np.testing.assert_allclose(np.nanstd(after - before, axis=0)[:2], quality.NOISE, rtol=0.2)
+    assert after.dtype == before.dtype
+    assert small_change(TableInputs.fit(X[["colour"]]), X[["colour"]]) is None
+
+
+def test_tables_of_codes_are_stable() -> None:
+    X, y = mixed(120)
+    classifier = ProtoAttendClassifier(categorical_features=["code"], max_epochs=10, random_state=0, verbose=0)
+    report = classifier.fit(X, y).prototype_quality(X[:40], y[:40])
+    assert report.stability > 0.3
+    codes = X[["code"]].to_numpy()
+    classifier = ProtoAttendClassifier(categorical_features=[0], max_epochs=4, random_state=0, verbose=0)
+    assert np.isnan(classifier.fit(codes, y).prototype_quality(codes[:20], y[:20]).stability)
 
 
 def test_ranking_is_the_explanation(any_kind: Any) -> None:

@@ -15,7 +15,6 @@ from protoattend.errors import UserError
 from protoattend.trust.labels import find_label_issues
 from protoattend.trust.selective import (
     accuracy_at_coverage,
-    accuracy_bound,
     auc_coverage,
     coverage_at_accuracy,
     guaranteed_threshold,
@@ -115,15 +114,10 @@ def test_shares_must_be_shares(share: float) -> None:
         guaranteed_threshold([0.5], [True], accuracy=share)
 
 
-@pytest.mark.parametrize(("right", "answered"), [(0, 5), (3, 10), (10, 10), (99, 100)])
-def test_accuracy_bound_is_where_the_binomial_tail_is_five_percent(right: int, answered: int) -> None:
-    from scipy.stats import binom
-
-    bound = accuracy_bound(right, answered)
-    if right == 0:
-        assert bound == 0
-    else:
-        assert binom.sf(right - 1, answered, bound) == pytest.approx(0.05)
+@pytest.mark.parametrize(("grid", "message"), [([], "at least one threshold"), ([0.5, np.nan], "NaN")])
+def test_grid_must_hold_thresholds(grid: list[float], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        guaranteed_threshold([0.5], [True], accuracy=0.9, grid=grid)
 
 
 def draw(rng: np.random.Generator, n: int, accuracy_at: Any) -> tuple[np.ndarray, np.ndarray]:

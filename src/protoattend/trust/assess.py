@@ -54,6 +54,10 @@ class Assessment:
         """Return how often predictions are right by their confidence, in bins of equal width."""
         return calibration.reliability(self.confidence, self.correct, bins=bins, name=self.name)
 
+    def adaptive_reliability(self, bins: int = 10) -> Reliability:
+        """Return the same in up to `bins` bins of as equal numbers of samples as ties allow."""
+        return calibration.adaptive_reliability(self.confidence, self.correct, bins=bins, name=self.name)
+
     def accuracy_at_coverage(self, coverage: float) -> float:
         """Return the accuracy on the surest `coverage` of the samples."""
         return selective.accuracy_at_coverage(self.confidence, self.correct, coverage)

@@ -1,9 +1,9 @@
 """A sequential test for change whose false alarms are controlled: conformal p-values, and bets against them.
 
-Each new sample is ranked among all before it. While nothing changes its ranks are uniform and independent, whatever the
-distribution, so that no way of betting on them makes money: the capital is a martingale that starts at 1, and by
-Ville's inequality the probability that it ever reaches 1 / a is at most a (Vovk, Gammerman & Shafer, "Algorithmic
-Learning in a Random World"). Capital won is evidence of change.
+Each new sample is ranked among all before it. While nothing changes its ranks by one score are uniform and independent,
+whatever the distribution, so that no way of betting on them makes money: the capital is a martingale that starts at 1,
+and by Ville's inequality the probability that it ever reaches 1 / a is at most a (Vovk, Gammerman & Shafer,
+"Algorithmic Learning in a Random World"). Capital won is evidence of change.
 """
 
 from __future__ import annotations
@@ -38,28 +38,31 @@ class ChangeTest:
     def after(self, scores: np.ndarray, generator: np.random.Generator) -> tuple[ChangeTest, np.ndarray, np.ndarray]:
         """Return the test after samples with `scores` `(n, S)`, and the logarithm of evidence after each of them.
 
-        The first is that of all scores together `(n,)`, the one to hold against the limit; the second `(n, S)` is that
-        of each score alone. How samples are cut into batches makes no difference.
+        The first, the one to hold against the limit, is that of the strongest score times its share `(n,)`; the second
+        `(n, S)` is that of each score alone. How samples are cut into batches makes no difference.
 
         A part of the capital, 1 / (n (n + 1)), is kept back to enter at sample n: it is a bet that the change begins
         there. So a long quiet time does not use up what is needed to notice a late change.
         """
-        test, together, alone = self, [], []
+        test, strongest, alone = self, [], []
+        log_shares = np.log(self.shares)
         for start in range(0, len(scores), AT_ONCE):
             some = scores[start : start + AT_ONCE].astype(float)
             p_values = rank_p_values(test.seen, some, generator.uniform(size=some.shape))
             log_capital, n = test.log_capital, test.n_tested
             for log_won in np.log(bets(p_values)):
                 n += 1
-                entering = np.log(test.shares / (n * (n + 1) * log_won.shape[1]))
+                entering = log_shares - np.log(n * (n + 1) * log_won.shape[1])
                 log_capital = np.logaddexp(log_capital, entering[:, None]) + log_won
-                reserve = -np.log(n + 1)
-                by_score = np.logaddexp.reduce(log_capital, axis=1)
-                together.append(np.logaddexp(np.logaddexp.reduce(by_score), reserve))
-                alone.append(np.logaddexp(by_score - np.log(test.shares), reserve))
+                by_score = np.logaddexp(np.logaddexp.reduce(log_capital, axis=1), log_shares - np.log(n + 1))
+                # The capital M_s won on score s is a martingale given the ranks by s, and perhaps not given those by
+                # all scores, so Ville's inequality holds for each M_s and need not for their sum. But it gives
+                # P(share_s M_s ever reaches 1 / a) <= a share_s, and these sum to a: so the largest may be tested.
+                strongest.append(by_score.max())
+                alone.append(by_score - log_shares)
             seen = np.sort(np.concatenate([test.seen, some.T], axis=1), axis=1)
             test = ChangeTest(seen, log_capital, test.shares, n)
-        return test, np.array(together), np.array(alone)
+        return test, np.array(strongest), np.array(alone)
 
 
 def rank_p_values(seen: np.ndarray, scores: np.ndarray, uniforms: np.ndarray) -> np.ndarray:

@@ -10,7 +10,13 @@ import numpy as np
 from protoattend.errors import UserError
 from protoattend.trust import display
 from protoattend.trust.draw import AGREES, DIFFERS, INK, LINE, QUIET
-from protoattend.trust.scores import checked_probabilities, checked_shares
+from protoattend.trust.scores import (
+    checked_class_shares,
+    checked_probabilities,
+    checked_shares,
+    require_numbers,
+    require_shares,
+)
 
 TEMPERATURES = (0.05, 20.0)  # the range searched: where all predictions are right, the best one would be 0
 
@@ -152,7 +158,10 @@ class Recalibration:
 
     def confidence(self, confidence: Any) -> np.ndarray:
         """Return how often predictions of such confidence were right; the order of samples stays, up to new ties."""
-        return np.interp(np.asarray(confidence, dtype=float), self.confidences, self.accuracies)
+        sure = np.asarray(confidence, dtype=float)
+        require_numbers(sure, "confidence")
+        require_shares(sure, "confidence")
+        return np.interp(sure, self.confidences, self.accuracies)
 
 
 def fit_isotonic(confidence: Any, correct: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -188,7 +197,7 @@ def scale_temperature(probabilities: Any, temperature: float) -> np.ndarray:
     """
     if not temperature > 0:
         raise UserError(f"temperature must be above 0, but got {temperature}; 1 changes nothing.")
-    logits = _log(np.asarray(probabilities, dtype=float)) / temperature
+    logits = _log(checked_class_shares(probabilities)) / temperature
     return np.exp(logits - _log_sum_exp(logits)[:, None])
 
 

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from protoattend.core.model import ProtoAttend
+from protoattend.data.inputs import require_rows
 from protoattend.data.samples import Samples, chunks
 from protoattend.database.store import CandidateDatabase
 from protoattend.encoders.build import rows_at_once
@@ -138,6 +139,7 @@ class OodDetector:
 
     def surprises(self, X: Any) -> dict[str, np.ndarray]:
         """Return what each part adds to the score `(n,)`, by its name."""
+        require_rows(X)
         distances = self.anchors.distances(self.anchors.database.inputs.source(X))
         return {name: surprise(distances[name]) for name, surprise in self.parts.items()}
 

@@ -41,9 +41,10 @@ class Change:
 class DriftReport:
     """What a monitor has seen: whether decisions changed, since when it is sure of it, and what is different.
 
-    `evidence` is the capital won by betting on change, as log10; `signs` the same for each sign on its own. The alarm
-    is raised when evidence reaches 1 / false_alarm, and stays; `alarm_at` is the sample that raised it. `classes` is
-    the prototype weight on each class, `prototypes` those that took over most, named "#index (label)".
+    `signs` are the capital won by betting on a change of each, as log10; of classes it is that of the strongest divided
+    by their number, and so is `evidence` of the signs (`trust.betting` says why). The alarm is raised when evidence
+    reaches 1 / false_alarm, and stays; `alarm_at` is the sample that raised it. `classes` is the prototype weight on
+    each class, `prototypes` those that took over most, named "#index (label)".
     """
 
     n_seen: int
@@ -95,10 +96,10 @@ class DriftReport:
 class DriftMonitor:
     """Watches decisions for change against a reference, sample by sample, in batches of any size.
 
-    Three signs are tested together: the confidence; how familiar the prototypes are, that is how much the reference
-    used them; and the weight on each class. While new samples come independently from the distribution of the
-    reference, the probability that an alarm is *ever* raised is at most `false_alarm`, however long it watches
-    (`trust.betting`).
+    Three signs are tested, each at a third of `false_alarm`: the confidence; how familiar the prototypes are, that is
+    how much the reference used them; and the weight on each class. While new samples come independently from the
+    distribution of the reference, the probability that an alarm is *ever* raised is at most `false_alarm`, however long
+    it watches (`trust.betting`).
 
     The reference must not be training data: the model is surer of that than of anything new. One half of it tells which
     prototypes are usual and the other half what is to be expected, so that both are fair to new samples. New samples
@@ -122,7 +123,7 @@ class DriftMonitor:
         self._reference = reference
         self._usual = reference.at(usual).shares()
         n_classes = len(reference.classes)
-        shares = np.concatenate([[1 / 3, 1 / 3], np.full(n_classes, 1 / 3 / n_classes)])
+        shares = np.array([1, 1, *[1 / n_classes] * n_classes]) / len(SIGNS)
         self._test = ChangeTest.start(_scores(reference.at(expected), self._usual), shares)
         self._recent = reference.at(slice(0, 0))
         self._trail = np.zeros((0, len(TRAIL)))
@@ -137,7 +138,7 @@ class DriftMonitor:
 
     @property
     def trail(self) -> dict[str, np.ndarray]:
-        """After each batch: samples seen, its mean confidence, and evidence (log10) of all signs and of each."""
+        """After each batch: samples seen, its mean confidence, and log10 of the evidence and of each sign."""
         return dict(zip(TRAIL, self._trail.T, strict=True))
 
     def update(self, usage: PrototypeUsage) -> DriftReport:
@@ -150,15 +151,13 @@ class DriftMonitor:
                 f"but it has {usage.classes[:9]}; begin a new monitor."
             )
         n_before = self.n_seen
-        self._test, together, alone = self._test.after(_scores(usage, self._usual), self._generator)
-        over = np.flatnonzero(together >= -np.log(self.false_alarm))
+        self._test, evidence, alone = self._test.after(_scores(usage, self._usual), self._generator)
+        over = np.flatnonzero(evidence >= -np.log(self.false_alarm))
         if self.alarm_at is None and len(over):
             self.alarm_at = n_before + int(over[0]) + 1
-        last = alone[-1] / np.log(10)
-        n_classes = len(usage.classes)
-        of_classes = np.logaddexp.reduce(alone[-1, 2:]) / np.log(10) - np.log10(n_classes)
-        mean = float(usage.confidence.mean())
-        row = [self.n_seen, mean, together[-1] / np.log(10), last[0], last[1], of_classes]
+        of_confidence, of_prototypes, *by_class = alone[-1]
+        logs = [evidence[-1], of_confidence, of_prototypes, max(by_class) - np.log(len(by_class))]
+        row = [self.n_seen, usage.confidence.mean(), *np.array(logs) / np.log(10)]
         self._trail = np.concatenate([self._trail, [row]])
         self._recent = self._recent.followed_by(usage).at(slice(-self.recent, None))
         return self.report()
@@ -188,7 +187,8 @@ class DriftMonitor:
         for column, style in zip(range(3, 6), ((0, (4, 2)), (0, (1, 1.2)), "-."), strict=True):
             line = np.append(0, self._trail[:, column])
             ax.plot(seen, line, color=QUIET, linestyle=style, linewidth=1.2, label=f"{TRAIL[column]} alone")
-        ax.plot(seen, np.append(0, self._trail[:, 2]), color=AGREES, linewidth=2.2, label="all together")
+        line = np.append(-np.log10(len(SIGNS)), self._trail[:, 2])
+        ax.plot(seen, line, color=AGREES, linewidth=2.2, label="evidence: the strongest, divided by three")
         limit = -np.log10(self.false_alarm)
         ax.axhline(
             limit, color=DIFFERS, linewidth=1.2, label=f"alarm (ever false: {100 * self.false_alarm:g} % at most)"

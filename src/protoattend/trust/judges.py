@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 from torch import Tensor
 
-from protoattend.data.inputs import count_rows, take_rows
+from protoattend.data.inputs import count_rows, require_rows, take_rows
 from protoattend.data.labels import Classes
 from protoattend.database.encode import encode
 from protoattend.database.store import CandidateDatabase
@@ -115,6 +115,7 @@ def cross_fit_opinions(estimator: Any, X: Any, y: Any, *, cv: int = 5) -> Opinio
     """Train `cv` clones of the estimator, each without some rows, and let them judge all rows."""
     if y is None:
         raise UserError("labels of X are needed to judge them, but y is None; pass one label for each row of X.")
+    require_rows(X)
     if count_rows(X) != count_rows(y):
         raise UserError(f"X and y must be of one length, but X has {count_rows(X)} rows and y has {count_rows(y)}.")
     classes = Classes.fit(y)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -24,6 +25,7 @@ from protoattend.trust.judges import cross_fit_issues, leave_one_out_issues
 from protoattend.trust.labels import LabelIssues
 from protoattend.trust.mistakes import Mistakes, find_mistakes
 from protoattend.trust.ood import ood_score
+from protoattend.trust.ood_plots import ConfidenceRatios, OodCurve
 from protoattend.trust.quality import PrototypeQuality
 from protoattend.trust.rankers import database_quality
 from protoattend.trust.selective import guaranteed_threshold, threshold_for_accuracy
@@ -123,14 +125,20 @@ class TrustMixin:
     def ood_score(self, X: Any, method: str = "disagreement") -> np.ndarray:
         """Return how strange each row is `(n,)`; higher is further from the training data.
 
-        "disagreement" is the paper's 1 - C_i; "largest-score", "entropy", "own-value", "energy", "own-energy" and
-        "neighbours" read other signals of the same forward. "combined" is `ood_detector().score(X)`, the best.
+        "disagreement" is the paper's 1 - C_i; "largest-score", "entropy", "own-value", "energy", "own-energy",
+        "neighbours" and "key-neighbours" read other signals of the same forward. "combined" is
+        `ood_detector().score(X)`, the best.
         """
-        check_is_fitted(self)
-        require_rows(X)
-        if method == "combined":
-            return self.ood_detector().score(X)
-        return ood_score(self.database_, X, method)
+        return self._strangeness(method)(X)
+
+    def ood_curve(self, X_usual: Any, X_strange: Any, method: str = "disagreement") -> OodCurve:
+        """Return how well a method of `ood_score` tells strange rows from usual ones: `auroc`, `fpr95`, `plot()`."""
+        score = self._strangeness(method)
+        return OodCurve.from_scores(score(X_usual), score(X_strange), name=method)
+
+    def confidence_ratios(self, sets: Mapping[str, Any]) -> ConfidenceRatios:
+        """Return the share of rows above each confidence for several X by name: the paper's figure; `plot()` it."""
+        return ConfidenceRatios.from_confidences({name: self._decide(X).confidence.numpy() for name, X in sets.items()})
 
     def ood_detector(self, X: Any = None) -> OodDetector:
         """Return a detector of strange inputs, `score(X)` and `p_value(X)`, learned from usual rows alone.
@@ -176,6 +184,10 @@ class TrustMixin:
         """
         check_is_fitted(self)
         return database_quality(self.database_, X, self.database_.classes.encode(y).numpy(), **more)
+
+    def _strangeness(self, method: str) -> Callable[[Any], np.ndarray]:
+        check_is_fitted(self)
+        return self.ood_detector().score if method == "combined" else partial(ood_score, self.database_, method=method)
 
 
 def _needs_calibration(name: str) -> UserError:

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from protoattend.core.model import Encoded
+from protoattend.data.inputs import require_rows
 from protoattend.database.encode import encode
 from protoattend.database.search import QUERIES, Decisions
 from protoattend.database.store import CandidateDatabase
@@ -73,6 +74,12 @@ def neighbour_distance(features: Tensor, reference: Tensor, k: int = NEIGHBOURS)
     return torch.cat(nearest).numpy()
 
 
+def unrounded_keys(database: CandidateDatabase) -> Tensor:
+    """Return the keys of all rows `(D, d_att)` as the model makes them, also where they are kept in fewer bits."""
+    keys = database.rows.keys
+    return keys if database.rounding is None else database.rounding.widen(keys)
+
+
 def _disagreement(seen: Seen) -> np.ndarray:
     return disagreement(seen.decisions.confidence.numpy())
 
@@ -91,11 +98,9 @@ def _entropy(seen: Seen) -> np.ndarray:
     return np.concatenate(found)
 
 
-def _neighbours(seen: Seen) -> np.ndarray:
+def _neighbours(seen: Seen, features: Tensor, reference: Tensor) -> np.ndarray:
     # A row of the database is its own nearest neighbour.
-    return neighbour_distance(
-        seen.encoded.values, seen.database.rows.values, NEIGHBOURS if seen.own is None else NEIGHBOURS + 1
-    )
+    return neighbour_distance(features, reference, NEIGHBOURS if seen.own is None else NEIGHBOURS + 1)
 
 
 METHODS: Mapping[str, Callable[[Seen], np.ndarray]] = MappingProxyType(
@@ -106,7 +111,8 @@ METHODS: Mapping[str, Callable[[Seen], np.ndarray]] = MappingProxyType(
         "own-value": lambda seen: value_disagreement(seen.decisions.logits.numpy(), seen.own_logits.numpy()),
         "energy": lambda seen: energy(seen.decisions.logits.numpy()),
         "own-energy": lambda seen: energy(seen.own_logits.numpy()),
-        "neighbours": _neighbours,
+        "neighbours": lambda seen: _neighbours(seen, seen.encoded.values, seen.database.rows.values),
+        "key-neighbours": lambda seen: _neighbours(seen, seen.encoded.keys, unrounded_keys(seen.database)),
     }
 )
 
@@ -118,7 +124,9 @@ def see(database: CandidateDatabase, X: Any) -> Seen:
 
 def ood_score(database: CandidateDatabase, X: Any, method: str) -> np.ndarray:
     """Return how strange each row of X is `(n,)` by one of METHODS."""
-    return METHODS[choose(method, METHODS, "method")](see(database, X))
+    score = METHODS[choose(method, METHODS, "method")]
+    require_rows(X)
+    return score(see(database, X))
 
 
 def finite(scores: Any, name: str) -> np.ndarray:

@@ -15,6 +15,7 @@ import numpy as np
 from protoattend.errors import UserError
 from protoattend.trust import display
 
+NOISE = 0.05  # standard deviations: a small change of an input
 DROPPED = (0, 1, 2, 3, 5, 10, 20, 50)  # top prototypes taken away, or kept alone (none is not kept)
 
 
@@ -134,11 +135,15 @@ def prototype_quality(
 
     `perturb` changes inputs a little, and `randomised` is the same method with shuffled parameters.
     """
-    rows, weights = _shares(*ranker.rank(X), n_train=len(train.labels))
-    generator = np.random.default_rng(0)
     labels = np.asarray(y)
-    if len(labels) != len(rows) or len(labels) == 0:
-        raise UserError(f"X and y must be of one length of at least 1, but have {len(rows)} and {len(labels)} rows.")
+    if len(labels) == 0:
+        raise UserError("at least one labelled input is needed, but y is empty; pass some rows of X and y.")
+    rows, weights = _shares(*ranker.rank(X), n_train=len(train.labels))
+    if len(labels) != len(rows):
+        raise UserError(f"X and y must be of one length, but X has {len(rows)} rows and y has {len(labels)}.")
+    if subclasses is not None and len(subclasses) != len(rows):
+        raise UserError(f"every input needs a subclass, but there are {len(subclasses)} for {len(rows)} of them.")
+    generator = np.random.default_rng(0)
     curves = faithfulness(ranker, X, rows, weights, n_train=len(train.labels)) if isinstance(ranker, Decider) else None
     usage = np.bincount(rows.ravel(), weights.ravel(), minlength=len(train.labels)) / len(rows)
     return PrototypeQuality(
@@ -202,7 +207,7 @@ def diversity(rows: np.ndarray, weights: np.ndarray, train: TrainingSet) -> floa
 def faithfulness(decider: Decider, X: Any, rows: np.ndarray, weights: np.ndarray, *, n_train: int) -> Curves:
     """Return how the decision fades without its top prototypes and comes back from them alone, beside random ones.
 
-    Random ones to go without are drawn from the other training samples; those to decide by, from all.
+    Random ones are drawn from all training samples, prototypes included: of few samples, all may be prototypes.
     """
     generator = np.random.default_rng(0)
     ranked = np.where(weights > 0, rows, -1)
@@ -226,7 +231,7 @@ def faithfulness(decider: Decider, X: Any, rows: np.ndarray, weights: np.ndarray
     return Curves(np.array(counts), top, other, top_alone, other_alone)
 
 
-def small_noise(X: Any, generator: np.random.Generator, *, size: float = 0.05) -> Any:
+def small_noise(X: Any, generator: np.random.Generator, *, size: float = NOISE) -> Any:
     """Return an array with Gaussian noise of `size` standard deviations of each column added, or of all pixels."""
     values = np.asarray(X)
     if values.dtype.kind not in "fiu":
@@ -250,8 +255,14 @@ def _shares(rows: np.ndarray, weights: np.ndarray, *, n_train: int) -> tuple[np.
         raise UserError(f"rank must return two arrays (n, k), but their shapes are {found.shape} and {sizes.shape}.")
     if not np.isfinite(sizes).all() or (sizes.sum(1) == 0).any():
         raise UserError("every input needs finite weights that are not all 0; look at what rank returns.")
-    if found.dtype.kind not in "iu" or ((found >= n_train) & (sizes > 0)).any():
-        raise UserError(f"rank must return rows of the {n_train} training samples, but got {found.max()}.")
+    if found.dtype.kind not in "iu":
+        raise UserError(f"rank must return rows of the training samples as integers, but got {found.dtype}.")
+    strange = (sizes > 0) & ((found < 0) | (found >= n_train))
+    if strange.any():
+        raise UserError(
+            f"rank must return rows of the {n_train} training samples, from 0 to {n_train - 1}, but got "
+            f"{found[strange][0]}; give what only fills up a weight of 0."
+        )
     return np.where(sizes > 0, found, 0), sizes / sizes.sum(1, keepdims=True)
 
 

@@ -11,19 +11,27 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from protoattend.core.attention import relational_attention
+from protoattend.core.normalize import normalizer
+from protoattend.data.inputs import Inputs, require_rows
 from protoattend.database.encode import decision_weight, encode
 from protoattend.database.rows import Block, Blocks
 from protoattend.database.store import CandidateDatabase
 from protoattend.errors import UserError
-from protoattend.trust.quality import PrototypeQuality, TrainingSet, prototype_quality, small_noise
+from protoattend.trust.quality import NOISE, PrototypeQuality, TrainingSet, prototype_quality, small_noise
 
 BLOCK = 64  # inputs at a time: each has candidates of its own, so weights are held for all of them
 
 
 @dataclass(frozen=True)
+class Canonical:
+    """Inputs that are in the canonical form of a database already: what its `inputs.source` gives."""
+
+    source: np.ndarray
+
+
+@dataclass(frozen=True)
 class DatabaseRanker:
-    """The prototypes of a database: rows are positions in it, `top` at the most for an input."""
+    """The prototypes of a database: rows are positions in it, `top` at the most for an input; X may be Canonical."""
 
     database: CandidateDatabase
     top: int = 100
@@ -79,20 +87,17 @@ class DatabaseRanker:
 
     def _queries(self, X: Any) -> Tensor:
         inputs = self.database.inputs
-        return encode(self.database.model, inputs.tensor(inputs.source(X))).queries
+        source = X.source if isinstance(X, Canonical) else inputs.source(X)
+        return encode(self.database.model, inputs.tensor(source)).queries
 
     def _decide(self, queries: Tensor, given: Tensor, *, keep: bool) -> Tensor:
         """Return probabilities of some queries by exactly the `given` rows `(b, k)`, or by all others."""
         rows = self.database.rows
         named = torch.zeros(len(queries), len(rows) + 1, dtype=torch.bool)
         named.scatter_(1, torch.where(given < 0, len(rows), given), torch.ones_like(given, dtype=torch.bool))
-        weights = relational_attention(
-            queries,
-            rows.keys,
-            normalize=self.database.model.normalize,
-            exclude=~named[:, :-1] if keep else named[:, :-1],
-            candidate_weights=rows.weights,
-        )
+        scores = torch.stack([self.database.scores(query).to(query.dtype) for query in queries])
+        excluded = ~named[:, :-1] if keep else named[:, :-1]
+        weights = normalizer(self.database.model.normalize)(scores, exclude=excluded, weights=rows.weights)
         return (weights @ self.database.class_scores).double().softmax(1)
 
 
@@ -108,18 +113,36 @@ def database_quality(
     """Return the quality of a database's prototypes for inputs with class numbers `(n,)`.
 
     Subclasses of the inputs `(n,)` and of the candidates `(D,)` are finer groups than labels. Unless `perturb` is
-    given, numeric arrays get a little noise, and stability of anything else is not measured.
+    given, stability is measured by `small_change`.
     """
+    require_rows(X)
     ranker = DatabaseRanker(database)
     of_candidates = None if candidate_subclasses is None else np.asarray(candidate_subclasses)
-    if perturb is None and isinstance(X, np.ndarray) and X.dtype.kind in "fiu":
-        perturb = small_noise
     return prototype_quality(
         ranker,
         X,
         labels,
         train=ranker.training_set(of_candidates),
         subclasses=subclasses,
-        perturb=perturb,
+        perturb=small_change(database.inputs, X) if perturb is None else perturb,
         randomised=ranker.shuffled(),
     )
+
+
+def small_change(inputs: Inputs, X: Any) -> Callable[[Any, np.random.Generator], Canonical] | None:
+    """Return what adds a little noise to the numbers of X: pixels, or the numbers and dates of a table.
+
+    In a table the noise is in standard deviations of the training data, and categories stay what they are. None is for
+    texts, files and tables of categories alone.
+    """
+    source, n_numbers = inputs.source(X), inputs.form().get("n_numbers")  # of a table, in which numbers come first
+    if source.dtype.kind not in "fiu" or n_numbers == 0:
+        return None
+    if n_numbers is None:
+        return lambda _, generator: Canonical(small_noise(source, generator))
+    return lambda _, generator: Canonical(_noise_on_first(source, n_numbers, generator))
+
+
+def _noise_on_first(source: np.ndarray, n_columns: int, generator: np.random.Generator) -> np.ndarray:
+    noise = NOISE * generator.standard_normal((len(source), n_columns))
+    return np.hstack([source[:, :n_columns] + noise, source[:, n_columns:]]).astype(source.dtype)

@@ -49,14 +49,30 @@ def checked_probabilities(probabilities: Any, labels: Any) -> tuple[np.ndarray, 
         )
     if len(shares) == 0:
         raise UserError("at least one sample is needed, but probabilities are empty; pass some labelled samples.")
+    shares = checked_class_shares(shares)
+    require_class_numbers(numbers, shares.shape[1], "probabilities")
+    return shares, numbers
+
+
+def checked_class_shares(probabilities: Any) -> np.ndarray:
+    """Return probabilities `(n, C)`, or say what is wrong with them."""
+    shares = np.asarray(probabilities, dtype=float)
+    if shares.ndim != 2:
+        raise UserError(
+            f"probabilities must be (n, n_classes), but have shape {shares.shape}; pass one row for each sample."
+        )
     require_numbers(shares, "probabilities")
     require_shares(shares, "probabilities")
-    if numbers.dtype.kind not in "iu" or numbers.min() < 0 or numbers.max() >= shares.shape[1]:
+    return np.clip(shares, 0.0, 1.0)
+
+
+def require_class_numbers(labels: np.ndarray, n_classes: int, columns_of: str) -> None:
+    """Raise unless labels `(n,)` are columns of what has one for each class."""
+    if labels.dtype.kind not in "iu" or labels.min() < 0 or labels.max() >= n_classes:
         raise UserError(
-            f"labels must be class numbers from 0 to {shares.shape[1] - 1}, one for each column of probabilities, but "
-            f"got {np.unique(numbers)[:5].tolist()}; translate labels to columns first."
+            f"labels must be class numbers from 0 to {n_classes - 1}, one for each column of {columns_of}, but "
+            f"got {np.unique(labels)[:5].tolist()}; translate labels to columns first."
         )
-    return np.clip(shares, 0.0, 1.0), numbers
 
 
 def require_numbers(values: np.ndarray, name: str) -> None:
@@ -71,9 +87,9 @@ def require_numbers(values: np.ndarray, name: str) -> None:
 
 def require_shares(values: np.ndarray, name: str) -> None:
     """Raise where values are not in [0, 1] by more than rounding."""
-    low, high = float(values.min()), float(values.max())
-    if low < -1e-6 or high > 1 + 1e-6:
-        raise UserError(f"{name} must lie between 0 and 1, but range from {low:g} to {high:g}; scale them first.")
+    if ((values < -1e-6) | (values > 1 + 1e-6)).any():
+        span = f"{values.min():g} to {values.max():g}"
+        raise UserError(f"{name} must lie between 0 and 1, but range from {span}; scale them first.")
 
 
 def require_share(value: float, name: str, *, below_one: bool = False) -> None:

@@ -140,18 +140,6 @@ def threshold_for_accuracy(confidence: Any, correct: Any, accuracy: float) -> fl
     return float(possible[-1])
 
 
-def accuracy_bound(right: int, answered: int, guarantee: float = 0.95) -> float:
-    """Return the accuracy that `right` of `answered` prove: Clopper and Pearson's lower bound, exact for any number.
-
-    >>> round(accuracy_bound(300, 300), 4)
-    0.9901
-    """
-    from scipy.stats import beta
-
-    require_share(guarantee, "guarantee", below_one=True)
-    return float(beta.ppf(1 - guarantee, right, answered - right + 1)) if right else 0.0
-
-
 def guaranteed_threshold(
     confidence: Any, correct: Any, *, accuracy: float, guarantee: float = 0.95, grid: Any = GRID
 ) -> float:
@@ -173,6 +161,8 @@ def guaranteed_threshold(
     require_share(guarantee, "guarantee", below_one=True)
     thresholds = np.unique(np.asarray(grid, dtype=float))[::-1]
     require_numbers(thresholds, "grid")
+    if len(thresholds) == 0:
+        raise UserError("grid must hold at least one threshold, but it is empty; leave it out for the usual ones.")
     answered = np.array([int((sure >= threshold).sum()) for threshold in thresholds])
     errors = np.array([int((~right[sure >= threshold]).sum()) for threshold in thresholds])
     p_values = binom.cdf(errors, answered, 1 - accuracy)
