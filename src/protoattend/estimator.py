@@ -14,7 +14,7 @@ from torch import nn
 
 from protoattend import fitting
 from protoattend.core.model import Encoded
-from protoattend.data.inputs import require_rows
+from protoattend.data.inputs import require_rows, without_labels
 from protoattend.data.tables import TableInputs
 from protoattend.database.encode import encode
 from protoattend.database.search import Decisions
@@ -58,6 +58,8 @@ class ProtoAttendClassifier(TrustMixin, ClassifierMixin, BaseEstimator):
         diverse and confidence honest.
     label_smoothing : share of each target that is spread over all classes, from 0 to below 1; 0.2 is worth trying on
         large data.
+    label_trust : how far labels are believed, from 0 to 1; the rest of each target is what the labels of the input's
+        prototypes say. 1 believes them; try 0.2 where many are wrong.
     d_att, d_out : widths of queries and keys, and of values.
     class_weight : None, "balanced" or {label: weight}, in the loss.
     undersample : None or {label: share}: how much of a frequent class is kept, in batches (each epoch anew) and in the
@@ -105,6 +107,7 @@ class ProtoAttendClassifier(TrustMixin, ClassifierMixin, BaseEstimator):
         attention_target: str = "own",
         mixup: float = 1.0,
         label_smoothing: float = 0.0,
+        label_trust: float = 1.0,
         schedule: Schedule | None = None,
         patience: int | None = None,
         d_att: int = 16,
@@ -138,6 +141,7 @@ class ProtoAttendClassifier(TrustMixin, ClassifierMixin, BaseEstimator):
         self.attention_target = attention_target
         self.mixup = mixup
         self.label_smoothing = label_smoothing
+        self.label_trust = label_trust
         self.schedule = schedule
         self.patience = patience
         self.d_att = d_att
@@ -167,8 +171,9 @@ class ProtoAttendClassifier(TrustMixin, ClassifierMixin, BaseEstimator):
     ) -> ProtoAttendClassifier:
         """Train on X and y, then make X the database. A torch Dataset of (x, y), or ImageFiles, needs no y.
 
-        `sample_weight` `(n,)` is how many times each row counts, in the loss, as a candidate and in validation: 2 is as
-        good as the row twice, and a row of weight 0 is left out.
+        `sample_weight` `(n,)` is how many times each row counts, in the loss, as a candidate and in validation; a row
+        of weight 0 is left out. Weight 2 is not quite the row twice: two rows may argue for one another, a row never
+        argues for itself.
         `checkpoint_to` is a folder for checkpoints. After a crash or Ctrl-C, the same call with `resume_from` that
         folder goes on, writes further checkpoints there, and ends with the weights it would have had.
         """
@@ -270,6 +275,7 @@ class ProtoAttendClassifier(TrustMixin, ClassifierMixin, BaseEstimator):
     # -- inside -------------------------------------------------------------------------------------------------------
 
     def _source(self, X: Any) -> np.ndarray:
+        X = without_labels(X)
         require_rows(X)
         return self.inputs_.source(X)
 

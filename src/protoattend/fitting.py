@@ -30,9 +30,9 @@ from protoattend.training.compiling import compiled
 from protoattend.training.config import TrainingConfig
 from protoattend.training.features import cache_features
 from protoattend.training.history import History
-from protoattend.training.loop import train
+from protoattend.training.loop import train, watch_queries
 from protoattend.training.losses import prototype_terms
-from protoattend.training.measure import measure_with_prototypes
+from protoattend.training.measure import dead_share, measure_with_prototypes
 from protoattend.training.progress import progress_bar
 
 Folder = str | os.PathLike[str]
@@ -116,6 +116,8 @@ def fit_here(params: Mapping[str, Any], data: Data) -> tuple[CandidateDatabase, 
     seed = prepare.draw_seed(params["random_state"]) if found is None else found.seed
     with prepare.seeded(seed) as generator, ExitStack() as stack:
         setup = set_up(params, data, generator)
+        batch_size = ranks().divisible(setup.config.batch_size, "batch_size") if found is None else found.batch_size()
+        setup = replace(setup, config=replace(setup.config, batch_size=batch_size))
         strategy = _strategy(params, setup)
         if params["compile"]:
             stack.enter_context(compiled(setup.model.encoder))
@@ -125,6 +127,7 @@ def fit_here(params: Mapping[str, Any], data: Data) -> tuple[CandidateDatabase, 
                 checkpoint.FileKeeper(
                     to if isinstance(to, Checkpoints) else Checkpoints(to),
                     seed=seed,
+                    batch_size=batch_size,
                     identity=checkpoint.identity(params, setup.whole.everything),
                     strategy=strategy,
                     found=found,
@@ -176,6 +179,7 @@ def _measure(setup: Setup, generator: torch.Generator) -> Any:
 def _database(setup: Setup, n_prototypes: int | None) -> CandidateDatabase:
     whole, candidates = setup.whole, setup.prepared.candidates()
     encoded = encode_together(setup.model, candidates.samples)
+    watch_queries(dead_share(encoded.queries))
     if n_prototypes is not None and setup.model.normalize == "sparsemax":  # softmax gives weight to all in any case
         weights = torch.from_numpy(whole.weights[whole.weights > 0])
         factor = sharpening(encoded.queries, encoded.keys, weights, n_prototypes, fewest_steps=0)

@@ -194,7 +194,27 @@ def test_another_model_or_data_set(wine: Any, tmp_path: Path) -> None:
         ProtoAttendClassifier(**PARAMS).fit(X[::-1], y, resume_from=tmp_path)
     with pytest.raises(UserError, match="holds a checkpoint already"):
         ProtoAttendClassifier(**PARAMS).fit(X, y, checkpoint_to=tmp_path)
+    ProtoAttendClassifier(**PARAMS | {"d_att": 8}).fit(X, y, checkpoint_to=tmp_path / "other")
+    with pytest.raises(UserError, match="holds a checkpoint already"):
+        ProtoAttendClassifier(**PARAMS | {"d_att": 8}).fit(X, y, resume_from=tmp_path / "other", checkpoint_to=tmp_path)
     assert (tmp_path / FILE).read_bytes() == before
+
+
+def test_encoders_of_one_class_are_told_apart(wine: Any, tmp_path: Path) -> None:
+    def params(width: int) -> dict[str, Any]:
+        return PARAMS | {"encoder": torch.nn.Sequential(torch.nn.Linear(13, width)), "max_epochs": 1}
+
+    ProtoAttendClassifier(**params(16)).fit(*wine, checkpoint_to=tmp_path)
+    ProtoAttendClassifier(**params(16)).fit(*wine, resume_from=tmp_path)
+    with pytest.raises(UserError, match=r"was made with encoder=Sequential.*out_features=16"):
+        ProtoAttendClassifier(**params(32)).fit(*wine, resume_from=tmp_path)
+
+
+def test_a_function_is_the_same_in_another_process() -> None:
+    data = Labelled(torch.zeros(2, 1), torch.arange(2))
+    (first, second) = (checkpoint.identity({"augment": lambda x, g: x}, data) for _ in range(2))
+    assert first == second
+    assert "0x" not in first["augment"]
 
 
 def test_files_that_are_none(wine: Any, tmp_path: Path) -> None:
@@ -230,10 +250,27 @@ def test_a_loss_that_is_not_finite_keeps_the_last_good_state(wine: Any, tmp_path
             self.calls += self.training
             return self.linear(x) * (float("nan") if self.calls == 8 else 1.0)
 
-    with pytest.raises(UserError, match=r"attention scores must be finite.* The state before that step is in"):
-        ProtoAttendClassifier(**PARAMS | {"encoder": Breaking(), "mixup": 0.0}).fit(*wine, checkpoint_to=tmp_path)
+    with pytest.raises(UserError, match=r"attention scores must be finite.* The state after step 6 is kept in"):
+        ProtoAttendClassifier(**PARAMS | {"encoder": Breaking(), "mixup": 0.0}).fit(
+            *wine, checkpoint_to=Checkpoints(tmp_path, every=3)
+        )
     state = checkpoint.read(tmp_path)
+    assert state.story["step"] == 6
     assert all(torch.isfinite(tensor).all() for tensor in state.tensors.values())
+
+
+def test_the_term_that_is_not_finite_is_named() -> None:
+    data = Labelled(torch.randn(40, 4), torch.arange(40) % 2)
+    config = TrainingConfig(batch_size=20, max_epochs=2)
+
+    def terms(model: ProtoAttend, batch: Any, progress: float) -> dict[str, torch.Tensor]:
+        fine = model.self_logits(batch.x).square().mean()
+        return {"self": fine, "conf": fine / (0.0 if progress else 1.0)}
+
+    model = ProtoAttend(torch.nn.Flatten(), 2, in_features=4)
+    with pytest.raises(UserError, match="at step 1: the loss must stay finite, but its conf became NaN or infinite"):
+        train(model, data, config, loss_terms=terms, measure=None, seed=0)
+    assert all(torch.isfinite(value).all() for value in model.state_dict().values())
 
 
 def test_patience_stops_early(wine: Any) -> None:
@@ -251,6 +288,32 @@ def test_patience_stops_early(wine: Any) -> None:
     assert (len(history), history.best_epoch) == (6, 3)
     with pytest.raises(UserError, match="patience must be None or an integer of at least 1"):
         ProtoAttendClassifier(**PARAMS | {"patience": 0}).fit(*wine)
+    with pytest.raises(UserError, match="validation_fraction=0 holds no row out"):
+        ProtoAttendClassifier(**PARAMS | {"patience": 2, "validation_fraction": 0.0}).fit(*wine)
+
+
+def test_a_training_that_stopped_early_stays_stopped(tmp_path: Path) -> None:
+    accuracies = iter([0.9, 0.5, 0.4])
+    data = Labelled(torch.randn(40, 4), torch.arange(40) % 2)
+    config = TrainingConfig(batch_size=20, max_epochs=7, patience=2)
+
+    def fit(found: checkpoint.Checkpoint | None) -> tuple[ProtoAttend, Any]:
+        model = ProtoAttend(torch.nn.Flatten(), 2, in_features=4)
+        history = train(
+            model,
+            data,
+            config,
+            loss_terms=plain_terms(config),
+            measure=lambda: Measures(1000, 0.0, next(accuracies), 1.0),
+            seed=0,
+            keeper=FileKeeper(Checkpoints(tmp_path), seed=0, batch_size=20, identity={}, found=found),
+        )
+        return model, history
+
+    first, history = fit(None)
+    again, history_again = fit(checkpoint.read(tmp_path))
+    assert len(history) == len(history_again) == 3
+    assert all(torch.equal(value, again.state_dict()[name]) for name, value in first.state_dict().items())
 
 
 def test_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -268,6 +331,6 @@ def test_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         patched.setattr(FileKeeper, "after_step", pressed)
         stopped = runner.invoke(app, [*fit, "--checkpoint-to", "run"])
     assert stopped.exit_code == 130
-    assert "stopped: after step 6; go on with resume_from='run'" in stopped.stderr
+    assert "stopped: after step 6; go on with --resume-from 'run'" in stopped.stderr
     assert runner.invoke(app, [*fit, "--resume-from", "run"]).exit_code == 0
     assert ProtoAttendClassifier.load("wine-model").history_[2].epoch == 2

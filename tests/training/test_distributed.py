@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -19,8 +20,10 @@ from protoattend import ProtoAttendClassifier
 from protoattend.core.model import ProtoAttend
 from protoattend.core.ranks import Ranks, gather, ranks
 from protoattend.errors import UserError
+from protoattend.training import checkpoint
 from protoattend.training.batches import Batch, Labelled
 from protoattend.training.candidates import STRATEGIES
+from protoattend.training.checkpoint import Checkpoint
 from protoattend.training.config import TrainingConfig
 from protoattend.training.distributed import companions
 from protoattend.training.loop import train
@@ -160,3 +163,87 @@ def test_shares_of_a_batch() -> None:
     assert torch.equal(torch.cat([Ranks(rank, 3).share(rows) for rank in range(3)]), rows)
     assert Ranks().share(rows) is rows
     assert Batch(rows, rows, rows).parents.shape == (12, 2)
+
+
+def test_what_is_divided_among_processes() -> None:
+    assert Ranks(0, 3).divisible(256, "batch_size") == 255
+    with pytest.raises(UserError, match=r"batch_size=2 is to be divided among 4 processes; pass a larger one"):
+        Ranks(1, 4).divisible(2, "batch_size")
+
+
+def test_going_on_with_other_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = Checkpoint(Path("run"), seed=0, rows_of_a_step=100, identity={}, story={}, tensors={})
+    assert found.batch_size() == 100
+    monkeypatch.setattr(checkpoint, "ranks", lambda: Ranks(0, 3))
+    with pytest.raises(UserError, match="the 100 rows of one in run cannot be divided among 3 processes"):
+        found.batch_size()
+
+
+DYING = """
+import os, signal
+from sklearn.datasets import load_digits
+from protoattend import ProtoAttendClassifier
+from protoattend.errors import UserError
+
+X, y = load_digits(return_X_y=True)
+calls = []
+
+def augment(images, generator):
+    calls.append(1)
+    if os.environ.get('RANK') == '1' and len(calls) == 30:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return images
+
+clf = ProtoAttendClassifier(max_epochs=3, augment=augment, random_state=0, verbose=0)
+try:
+    clf.fit(X.reshape(-1, 8, 8), y, **{'resume_from' if os.path.exists('run') else 'checkpoint_to': 'run'})
+    print('epochs', len(clf.history_))
+except UserError as error:
+    print(error)
+"""
+
+
+@pytest.mark.slow
+def test_a_process_that_dies_in_training_leaves_a_checkpoint(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(DYING)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    together = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "script.py"],
+            cwd=tmp_path,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=os.environ | together | {"RANK": str(rank), "LOCAL_RANK": str(rank)},
+        )
+        for rank in range(2)
+    ]
+    first, _ = (process.communicate(timeout=300)[0] for process in processes)
+    assert processes[1].returncode == -signal.SIGKILL
+    assert "one could not be reached" in first
+    assert "go on from the last checkpoint with resume_from" in first
+    alone = subprocess.run(
+        [sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=True
+    )
+    assert alone.stdout.strip() == "epochs 3"
+
+
+@pytest.mark.slow
+def test_the_command_line_under_torchrun(tmp_path: Path) -> None:
+    load_wine(as_frame=True).frame.to_csv(tmp_path / "wine.csv", index=False)
+    start = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--standalone"]
+    fit = ["-m", "protoattend", "fit", "wine.csv", "--target", "target", "--epochs", "12", "--to", "wine"]
+    run = subprocess.run(
+        start + fit,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    clf = ProtoAttendClassifier.load(tmp_path / "wine")
+    assert len(clf.database_) == len(load_wine().target)

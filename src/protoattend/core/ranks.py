@@ -9,6 +9,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from protoattend.errors import UserError
+
 
 @dataclass(frozen=True)
 class Ranks:
@@ -24,6 +26,15 @@ class Ranks:
         tensor([3, 4, 5])
         """
         return rows if self.size == 1 else rows.chunk(self.size)[self.rank]
+
+    def divisible(self, count: int, name: str) -> int:
+        """Return the largest number up to `count`, the value of the parameter `name`, that all can share evenly."""
+        if count < self.size:
+            raise UserError(
+                f"each process needs a part, but {name}={count} is to be divided among {self.size} processes; pass a "
+                "larger one, or use fewer processes."
+            )
+        return count - count % self.size
 
 
 def ranks() -> Ranks:

@@ -9,7 +9,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from protoattend.core.model import BatchAndStored, Candidates, Encoded, Fresh, InBatch, Reencoded
+from protoattend.core.model import BatchAndStored, Candidates, Encoded, Fresh, InBatch, Output, Reencoded
 from protoattend.core.ranks import gather, ranks
 from protoattend.errors import UserError, choose
 from protoattend.training.batches import Batch
@@ -36,6 +36,10 @@ class Draw:
         """
         same = [own[:, None] == other[None, :] for own in parents.unbind(1) for other in self.parents.unbind(1)]
         return torch.stack(same).any(0)
+
+    def labels_of(self, output: Output) -> Tensor:
+        """Return the labels of the candidates that have weights in the output of a step."""
+        return self.labels if output.chosen is None else self.labels[output.chosen]
 
 
 class Strategy(Protocol):
@@ -81,7 +85,7 @@ class SampledStrategy(_Forgetful):
     def __init__(self, fetch: Fetch, shuffled: Shuffled, n_candidates: int, source: Callable[[Tensor], Candidates]):
         self.fetch = fetch
         self.shuffled = shuffled
-        self.n_candidates = n_candidates - n_candidates % ranks().size
+        self.n_candidates = ranks().divisible(n_candidates, "n_candidates")
         self.source = source
 
     def draw(self, batch: Batch, progress: float) -> Draw:
@@ -107,6 +111,7 @@ class BankStrategy:
 
     def draw(self, batch: Batch, progress: float) -> Draw:
         labels, parents = gather(batch.y), gather(batch.parents)
+        self.held = {name: column.to(labels.device) for name, column in self.held.items()}  # from a checkpoint: the CPU
         if not self.held or progress < self.WARM_UP:
             return Draw(InBatch(), labels, parents)
         return Draw(

@@ -9,7 +9,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import signal
+import textwrap
 import threading
 import warnings
 from collections.abc import Mapping
@@ -21,9 +23,10 @@ from typing import Any, Protocol
 import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
-from torch import Tensor, nn
+from torch import Tensor
 
 from protoattend.core.ranks import ranks
+from protoattend.encoders.pretrained import Pretrained
 from protoattend.errors import BadFile, UserError
 from protoattend.training.batches import Labelled
 from protoattend.training.candidates import Strategy
@@ -53,9 +56,20 @@ class Checkpoint:
 
     path: Path
     seed: int
+    rows_of_a_step: int
     identity: Mapping[str, str]
     story: Mapping[str, Any]
     tensors: Mapping[str, Tensor]
+
+    def batch_size(self) -> int:
+        """Return the batch size to go on with, which must be that of before: steps are counted in it."""
+        who = ranks()
+        if self.rows_of_a_step % who.size:
+            raise UserError(
+                f"training must go on with the steps it began with, but the {self.rows_of_a_step} rows of one in "
+                f"{self.path} cannot be divided among {who.size} processes; use another number of them."
+            )
+        return self.rows_of_a_step
 
 
 class Keeper(Protocol):
@@ -64,8 +78,8 @@ class Keeper(Protocol):
     def restore(self, state: TrainingState) -> None: ...
     def after_step(self, state: TrainingState) -> None: ...
     def after_epoch(self, state: TrainingState) -> None: ...
-    def before_giving_up(self, state: TrainingState) -> str:
-        """Save what there is, and return how to go on from it, as the end of a message."""
+    def before_giving_up(self) -> str:
+        """Return where the last good state is, as the end of a message."""
 
 
 class NoKeeper:
@@ -80,7 +94,7 @@ class NoKeeper:
     def after_epoch(self, state: TrainingState) -> None:
         pass
 
-    def before_giving_up(self, state: TrainingState) -> str:
+    def before_giving_up(self) -> str:
         return ""
 
 
@@ -95,6 +109,7 @@ class FileKeeper:
         checkpoints: Checkpoints,
         *,
         seed: int,
+        batch_size: int,
         identity: Mapping[str, str],
         strategy: Strategy | None = None,
         found: Checkpoint | None = None,
@@ -102,15 +117,18 @@ class FileKeeper:
         self.folder = Path(checkpoints.folder)
         self.every = checkpoints.every
         self.seed = seed
+        self.batch_size = batch_size
         self.identity = identity
         self.strategy = strategy
         self.found = found
         self.interrupted = False
+        self.written: int | None = None  # the step of the last checkpoint
         if found is not None:
             _require_same(found, identity)
-        elif (self.folder / FILE).exists():
+        own = found is not None and found.path.resolve() == (self.folder / FILE).resolve()
+        if not own and (self.folder / FILE).exists():
             raise UserError(
-                f"{self.folder} holds a checkpoint already, which a new training would replace; go on from it with "
+                f"{self.folder} holds a checkpoint already, which this training would replace; go on from it with "
                 f"resume_from={str(self.folder)!r}, or choose another folder."
             )
 
@@ -118,6 +136,7 @@ class FileKeeper:
         if self.found is None:
             return
         state.from_file(self.found.tensors, self.found.story)
+        self.written = state.step
         if self.strategy is not None:
             bank = {name.removeprefix("bank."): t for name, t in self.found.tensors.items() if name.startswith("bank.")}
             self.strategy.restore(bank)
@@ -133,14 +152,16 @@ class FileKeeper:
             self._stop(state)
         self._write(state)
 
-    def before_giving_up(self, state: TrainingState) -> str:
-        self._write(state)
-        return f" The state before that step is in {self.folder}."
+    def before_giving_up(self) -> str:
+        # Nothing is written now: batch norm and bank have seen what broke the step.
+        return "" if self.written is None else f" The state after step {self.written} is kept in {self.folder}."
 
     def __enter__(self) -> FileKeeper:
         # Python delivers signals to the main thread only; elsewhere Ctrl-C is somebody else's.
         if threading.current_thread() is threading.main_thread():
-            self._handler = signal.signal(signal.SIGINT, self._interrupt)
+            # Ctrl-C reaches all processes of a group: the first one decides, and the others end with it.
+            first = ranks().rank == 0
+            self._handler = signal.signal(signal.SIGINT, self._interrupt if first else signal.SIG_IGN)
         return self
 
     def __exit__(self, *raised: object) -> None:
@@ -163,7 +184,9 @@ class FileKeeper:
         if self.strategy is not None:
             tensors |= {f"bank.{name}": value for name, value in self.strategy.state().items()}
         try:
-            write(self.folder, tensors, {"seed": self.seed, "identity": dict(self.identity), "story": story})
+            about = {"seed": self.seed, "batch_size": self.batch_size, "identity": dict(self.identity), "story": story}
+            write(self.folder, tensors, about)
+            self.written = state.step
         except OSError as error:
             warnings.warn(
                 f"the checkpoint of step {state.step} could not be written to {self.folder} ({error}); training goes "
@@ -177,7 +200,7 @@ def write(folder: Path, tensors: Mapping[str, Tensor], meta: Mapping[str, Any]) 
     folder.mkdir(parents=True, exist_ok=True)
     own = {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
     content = json.dumps({"what": WHAT, "version": VERSION, **meta})
-    fresh = folder / f".{FILE}.{os.getpid()}"
+    fresh = folder / f".{FILE}.part"  # of one name, so that what kill -9 leaves behind is replaced
     try:
         try:
             save_file(own, fresh, metadata={"protoattend": content})
@@ -209,7 +232,7 @@ def read(folder: str | os.PathLike[str]) -> Checkpoint:
             f"{path} must be a checkpoint of this protoattend, but it cannot be read ({error}); it is truncated, or of "
             "another program or version: start anew."
         ) from None
-    return Checkpoint(path, meta["seed"], meta["identity"], meta["story"], tensors)
+    return Checkpoint(path, meta["seed"], meta["batch_size"], meta["identity"], meta["story"], tensors)
 
 
 def identity(params: Mapping[str, Any], data: Labelled) -> dict[str, str]:
@@ -219,7 +242,9 @@ def identity(params: Mapping[str, Any], data: Labelled) -> dict[str, str]:
 
 
 def _described(value: Any) -> str:
-    return type(value).__name__ if isinstance(value, nn.Module) else repr(value)
+    """Return what tells a value from others, in this process and the next: without addresses in memory."""
+    told = f"{value!r} of {value.module!r}" if isinstance(value, Pretrained) else repr(value)
+    return re.sub(r" at 0x[0-9a-fA-F]+", "", told)
 
 
 def _digest(data: Labelled) -> str:
@@ -233,6 +258,10 @@ def _digest(data: Labelled) -> str:
     return digest.hexdigest()
 
 
+def _short(description: str | None) -> str:
+    return textwrap.shorten(str(description), 200)
+
+
 def _require_same(found: Checkpoint, identity: Mapping[str, str]) -> None:
     for name in identity.keys() | found.identity.keys():
         before, now = found.identity.get(name), identity.get(name)
@@ -243,6 +272,6 @@ def _require_same(found: Checkpoint, identity: Mapping[str, str]) -> None:
                 f"training must go on with the data it began with, but {found.path} was made of other X or y."
             )
         raise UserError(
-            f"training must go on with the parameters it began with, but {found.path} was made with {name}={before} "
-            f"and now it is {now}; pass the same, or start anew without resume_from."
+            f"training must go on with the parameters it began with, but {found.path} was made with {name}="
+            f"{_short(before)} and now it is {_short(now)}; pass the same, or start anew without resume_from."
         )

@@ -19,6 +19,7 @@ from protoattend.core.ranks import ranks
 from protoattend.errors import UserError
 
 LEAVING_SECONDS = 10.0
+GO_ON = "go on from the last checkpoint with resume_from, where fit had checkpoint_to"
 
 
 def common_number(number: int) -> int:
@@ -41,6 +42,12 @@ def joined() -> Iterator[None]:
     dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo")
     try:
         yield
+    except RuntimeError as error:
+        if isinstance(error, dist.DistError) or "gloo" in str(error):  # which has no kind of error of its own
+            raise UserError(
+                f"all processes must live until the end of training, but one could not be reached ({error}); {GO_ON}."
+            ) from error
+        raise
     finally:
         dist.destroy_process_group()
 
@@ -134,7 +141,7 @@ def _explained(error: RuntimeError, processes: Sequence[Any], news: Any) -> Exce
     how = told.get(dead[0], f"exit code {processes[dead[0] - 1].exitcode}")
     return UserError(
         f"all {len(processes) + 1} processes must live until the end of training, but process {dead[0]} died ({how}); "
-        "go on from the last checkpoint with resume_from, where fit had checkpoint_to, or use fewer processes."
+        f"{GO_ON}, or use fewer processes."
     )
 
 

@@ -57,7 +57,7 @@ def train(
     """
     device, who = next(model.parameters()).device, ranks()
     optimizers = make_optimizers(model, config)
-    batch_size = config.batch_size - config.batch_size % who.size
+    batch_size = who.divisible(config.batch_size, "batch_size")
     steps_per_epoch = max(1, data.rows_of_an_epoch // batch_size)
     total = steps_per_epoch * config.max_epochs
     every = -(-config.max_epochs // VALIDATIONS)
@@ -65,6 +65,9 @@ def train(
     keeper.restore(state)
     losses = _together(_Losses(model, loss_terms))
     for epoch in range(state.step // steps_per_epoch, config.max_epochs):
+        # Asked here rather than after an epoch: a checkpoint may be of a training that was to end.
+        if config.patience is not None and state.validations_since_best >= config.patience:
+            break
         model.train()
         state.resume_clock()
         order = epoch_batches(data, batch_size, seed=seed, epoch=epoch)[state.step % steps_per_epoch :]
@@ -78,7 +81,7 @@ def train(
             try:
                 values = _step(losses, batch, state.step / total, config.clip_norm)
             except UserError as error:
-                raise UserError(f"at step {state.step}: {error}{keeper.before_giving_up(state)}") from None
+                raise UserError(f"at step {state.step}: {error}{keeper.before_giving_up()}") from None
             optimizers.step()
             state.count_step(values)
             on_step(Step(epoch, state.step, total, values, state.latest))
@@ -93,9 +96,7 @@ def train(
         state.end_epoch(EpochRecord(epoch, seconds, _means(state.sums, steps_per_epoch), measures))
         keeper.after_epoch(state)
         if measures is not None:
-            _watch_queries(measures)
-        if config.patience is not None and state.validations_since_best >= config.patience:
-            break
+            watch_queries(measures.dead_queries)
     return state.finish()
 
 
@@ -132,10 +133,11 @@ def _step(losses: nn.Module, batch: Batch, progress: float, clip_norm: float) ->
     )
 
 
-def _watch_queries(measures: Measures) -> None:
-    if measures.dead_queries > DEAD:
+def watch_queries(dead: float) -> None:
+    """Warn where too large a share of the queries is dead."""
+    if dead > DEAD:
         warnings.warn(
-            f"{measures.dead_queries:.0%} of the queries are all zero (dead ReLUs), so those inputs get every "
+            f"{dead:.0%} of the queries are all zero (dead ReLUs), so those inputs get every "
             "candidate with equal weight; lower learning_rate, or train with candidates='in-batch'.",
             stacklevel=2,
         )

@@ -57,8 +57,13 @@ def measure_with_prototypes(model: ProtoAttend, validation: Labelled, candidates
             self_accuracy=_accuracy(torch.cat([o.self_logits for o in outputs]), validation),
             prototype_accuracy=_accuracy(torch.cat([o.prototype_logits for o in outputs]), validation),
             median_prototypes=float(counts.median()),
-            dead_queries=float(torch.cat([(o.encoded.queries == 0).all(1) for o in outputs]).float().mean()),
+            dead_queries=dead_share(torch.cat([o.encoded.queries for o in outputs])),
         )
+
+
+def dead_share(queries: Tensor) -> float:
+    """Return the share of queries that are all zero."""
+    return float((queries == 0).all(1).float().mean())
 
 
 def measure_plain(model: ProtoAttend, validation: Labelled) -> Measures:

@@ -237,6 +237,11 @@ def make_config(params: Mapping[str, Any], n_rows: int, *, can_mix: bool) -> Tra
         raise UserError(
             f"training needs at least 2 samples so that one can be the other's candidate, but n_samples={n_rows}."
         )
+    if params["patience"] is not None and params["validation_fraction"] == 0:
+        raise UserError(
+            f"patience={params['patience']} waits for better validations, but validation_fraction=0 holds no row out; "
+            "pass a fraction such as 0.1, or patience=None."
+        )
     batch_size = min(params["batch_size"], max(n_rows // STEPS_OF_AN_EPOCH, 32), n_rows)
     return TrainingConfig(
         objective=params["objective"],
@@ -250,6 +255,7 @@ def make_config(params: Mapping[str, Any], n_rows: int, *, can_mix: bool) -> Tra
         optimizer=params["optimizer"],
         mixup=params["mixup"] if can_mix else 0.0,
         label_smoothing=params["label_smoothing"],
+        label_trust=params["label_trust"],
         schedule=params["schedule"] or OneCycle(),
         patience=params["patience"],
     )
@@ -278,6 +284,7 @@ _RULES: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
     ("weight_decay", lambda value: _is_number(value) and value >= 0, "a number of at least 0"),
     ("mixup", lambda value: _is_number(value) and 0 <= value <= 1, "a number from 0 to 1"),
     ("label_smoothing", lambda value: _is_number(value) and 0 <= value < 1, "a number from 0 to below 1"),
+    ("label_trust", lambda value: _is_number(value) and 0 <= value <= 1, "a number from 0 to 1"),
     ("attention_weight", lambda value: _is_number(value) and value > 0, "a number above 0"),
     ("n_prototypes", lambda value: value is None or _is_count(value, 1), "None or an integer of at least 1"),
     ("patience", lambda value: value is None or _is_count(value, 1), "None or an integer of at least 1"),
