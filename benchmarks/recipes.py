@@ -36,6 +36,7 @@ VARIANTS: Mapping[str, dict[str, Any]] = {
     "optimizer=adam": {"optimizer": "adam"},
     "mixup=1": {"mixup": 1.0},
     "batch_size=128": {"batch_size": 128},
+    "half the learning rate": {"learning_rate": 1.25e-3},
 }
 PLAIN = "plain encoder"
 EPOCHS = 3

@@ -15,6 +15,7 @@ from protoattend.encoders.image import FastCNN
 from protoattend.errors import UserError
 
 HALF_WIDTHS = (16, 64, 128)
+OTHERS = ("mnist", "notmnist", "fruits")
 
 
 @dataclass(frozen=True)
@@ -41,11 +42,11 @@ def digits() -> Images:
 
 
 def fashion() -> Images:
-    return _from_catalogue("fashion-mnist", ("mnist", "notmnist", "fruits"), EXPERIMENTS["fashion-fast-cnn"].params())
+    return _from_catalogue("fashion-mnist", EXPERIMENTS["fashion-fast-cnn"].params())
 
 
 def cifar() -> Images:
-    return _from_catalogue("cifar-10", ("fruits",), EXPERIMENTS["cifar-fast-cnn"].params())
+    return _from_catalogue("cifar-10", EXPERIMENTS["cifar-fast-cnn"].params())
 
 
 def noisy_digits() -> tuple[Any, np.ndarray, Mapping[str, Any]]:
@@ -69,12 +70,12 @@ LABELS: Mapping[str, Callable[[], tuple[Any, np.ndarray, Mapping[str, Any]]]] = 
 }  # fmt: skip
 
 
-def _from_catalogue(name: str, others: tuple[str, ...], params: Mapping[str, Any]) -> Images:
+def _from_catalogue(name: str, params: Mapping[str, Any]) -> Images:
     """Hold half of the test split out for calibration; strange sets that are not found are left out."""
     train, test = datasets.load(name, "train"), datasets.load(name, "test")
     held, rest = slice(0, None, 2), slice(1, None, 2)
     strange = _made(test.X[rest], 255.0)
-    for other in others:
+    for other in OTHERS:
         try:
             strange[other] = _like(datasets.load(other, "test").X[:5000], test.X.shape[1:])
         except UserError as error:
