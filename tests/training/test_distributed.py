@@ -17,8 +17,9 @@ from sklearn.datasets import load_wine
 from torch import Tensor, nn
 
 from protoattend import ProtoAttendClassifier
-from protoattend.core.model import ProtoAttend
+from protoattend.core.model import Encoded, ProtoAttend, Reencoded
 from protoattend.core.ranks import Ranks, gather, ranks
+from protoattend.database.encode import encode_together
 from protoattend.errors import UserError
 from protoattend.training import checkpoint
 from protoattend.training.batches import Batch, Labelled
@@ -73,6 +74,46 @@ def test_two_processes_train_as_one(candidates: str, normalize: str) -> None:
     for name, value in alone.items():
         torch.testing.assert_close(first[name], value, rtol=1e-6, atol=1e-9)
         assert torch.equal(first[name], second[name]), "both end with the same weights"
+
+
+def reencoded() -> dict[str, Tensor]:
+    """Take one step with most candidates encoded without gradient, and return the gradients."""
+    model = make_model("sparsemax")
+    x, y = ranks().share(DATA.samples[:B]), ranks().share(DATA.labels[:B])
+    output = model(x, Reencoded(DATA.samples[B:], at_once=7))
+    torch.nn.functional.cross_entropy(output.prototype_logits, y).backward()
+    size = ranks().size
+    return {
+        name: gather(parameter.grad[None]).sum(0) / size
+        for name, parameter in model.named_parameters()
+        if parameter.grad is not None
+    }
+
+
+@pytest.mark.slow
+def test_candidates_are_encoded_anew_in_shares() -> None:
+    alone = reencoded()
+    with companions(2, reencoded, ()):
+        together = reencoded()
+    assert alone.keys() == together.keys()
+    for name, gradient in alone.items():
+        torch.testing.assert_close(together[name], gradient, rtol=1e-6, atol=1e-9)
+
+
+ODD = 7  # rows, which two processes cannot share evenly
+
+
+def encoded() -> Encoded:
+    return encode_together(make_model("softmax"), DATA.samples[:ODD])
+
+
+@pytest.mark.slow
+def test_a_database_is_encoded_in_shares() -> None:
+    alone = encoded()
+    with companions(2, encoded, ()):
+        together = encoded()
+    for name in ("queries", "keys", "values"):
+        torch.testing.assert_close(getattr(together, name), getattr(alone, name))
 
 
 def _gather_and_tell(answers: Any) -> None:
@@ -183,6 +224,7 @@ DYING = """
 import os, signal
 from sklearn.datasets import load_digits
 from protoattend import ProtoAttendClassifier
+from protoattend.database.encode import encode_together
 from protoattend.errors import UserError
 
 X, y = load_digits(return_X_y=True)
