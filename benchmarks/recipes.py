@@ -18,12 +18,11 @@ from typing import Any
 
 import numpy as np
 import record
-from training_cost import HELD_OUT, TASKS, WIDTHS, Task
+from training_cost import HELD_OUT, TASKS, WIDTHS, Task, half_width
 
 from protoattend import ProtoAttendClassifier
 from protoattend.baselines.plain import PlainClassifier
 from protoattend.data import datasets
-from protoattend.encoders.image import FastCNN
 
 RECIPE: Mapping[str, Any] = {"mixup": 0.0, "label_smoothing": 0.2, "optimizer": "sgd"}
 RECIPE_AS_IT_IS = "in-batch sparsemax"
@@ -45,7 +44,7 @@ EPOCHS = 3
 def train(name: str, task: Task, X: np.ndarray, y: np.ndarray) -> dict[str, Any]:
     """Train one variant, or the plain encoder by the same recipe, and return what came of it."""
     shared = {
-        "encoder": FastCNN(3 if X.ndim == 4 else 1, WIDTHS),
+        "encoder": half_width(X, 0),
         "augment": task.augment,
         "max_epochs": task.epochs,
         "validation_fraction": HELD_OUT / len(y),

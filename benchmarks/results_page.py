@@ -44,12 +44,12 @@ def page(results: Path = record.RESULTS) -> str:
 
 def headlines(results: Path = record.RESULTS) -> list[str]:
     """Return what README.md says of the results."""
-    fashion, adult, search, step = (
+    fashion, cifar, adult, search, step = (
         json.loads((results / f"{name}.json").read_text())
-        for name in ("quality-fashion-fast-cnn", "quality-adult-mlp", "search", "step")
+        for name in ("quality-fashion-fast-cnn", "quality-cifar-fast-cnn", "quality-adult-mlp", "search", "step")
     )
     return [
-        f"Fashion-MNIST: {_beside_plain(fashion)}. Adult: {_beside_plain(adult)}.",
+        f"Fashion-MNIST: {_beside_plain(fashion)}. CIFAR-10: {_beside_plain(cifar)}. Adult: {_beside_plain(adult)}.",
         f"{step['shares']['heads, attention and loss, forward and backward']:.0%} of a training step is attention, "
         "heads and losses; the rest is the plain encoder.",
         f"Exact decisions over a million candidates are {search['ratios']['vs_faiss_1m']:.1f} times as fast as faiss "
