@@ -177,7 +177,7 @@ def list_datasets(context: typer.Context) -> None:
 
     table = Table()
     for column in ("name", "kind", "state", "where, or how to get it"):
-        table.add_column(column)
+        table.add_column(column, overflow="fold")  # a path or an address is of no use when cut
     for entry in status():
         table.add_row(entry.name, entry.kind, *_state_and_place(entry))
     console.print(table)
