@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from protoattend.errors import UserError
-from protoattend.trust.scores import require_class_numbers, require_numbers, require_share
+from protoattend.trust.scores import checked_by_class, require_class_numbers, require_share
 
 
 @dataclass(frozen=True)
@@ -34,7 +33,7 @@ class Conformal:
                 f"calibration needs samples with one label each, but there are {len(support)} samples and "
                 f"{len(labels)} labels; pass X and y of one length."
             )
-        speaking, numbers = _checked(support), np.asarray(labels)
+        speaking, numbers = checked_by_class(support, "support"), np.asarray(labels)
         require_class_numbers(numbers, speaking.shape[1], "support")
         nonconformity = 1 - speaking[np.arange(len(numbers)), numbers]
         order = np.argsort(nonconformity, kind="stable")
@@ -57,11 +56,11 @@ class Conformal:
         The probability is over calibration samples and new ones together, drawn alike. Rare classes may be covered less
         than frequent ones; `sets_by_class` covers each.
         """
-        return 1 - _checked(support) <= _quantile(self.nonconformity, coverage, "")
+        return 1 - checked_by_class(support, "support") <= _quantile(self.nonconformity, coverage, "")
 
     def sets_by_class(self, support: np.ndarray, coverage: float) -> np.ndarray:
         """Return `(n, C)` as `sets` does, for which the guarantee holds among the samples of each class on its own."""
-        speaking = _checked(support)
+        speaking = checked_by_class(support, "support")
         limits = [
             _quantile(self.nonconformity[self.labels == c], coverage, f" of class number {c}")
             for c in range(speaking.shape[1])
@@ -72,16 +71,6 @@ class Conformal:
 def class_support(class_mass: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
     """Return what speaks for each class: prototype mass, and where that is equal (often 0 or 1) the probability."""
     return (class_mass.astype(float) + 1e-3 * probabilities) / (1 + 1e-3)
-
-
-def _checked(support: Any) -> np.ndarray:
-    speaking = np.asarray(support, dtype=float)
-    if speaking.ndim != 2:
-        raise UserError(
-            f"support must be (n, n_classes), but has shape {speaking.shape}; pass one row for each sample."
-        )
-    require_numbers(speaking, "support")
-    return speaking
 
 
 def _quantile(nonconformity: np.ndarray, coverage: float, which: str) -> float:

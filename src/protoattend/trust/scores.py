@@ -56,14 +56,18 @@ def checked_probabilities(probabilities: Any, labels: Any) -> tuple[np.ndarray, 
 
 def checked_class_shares(probabilities: Any) -> np.ndarray:
     """Return probabilities `(n, C)`, or say what is wrong with them."""
-    shares = np.asarray(probabilities, dtype=float)
-    if shares.ndim != 2:
-        raise UserError(
-            f"probabilities must be (n, n_classes), but have shape {shares.shape}; pass one row for each sample."
-        )
-    require_numbers(shares, "probabilities")
+    shares = checked_by_class(probabilities, "probabilities")
     require_shares(shares, "probabilities")
     return np.clip(shares, 0.0, 1.0)
+
+
+def checked_by_class(values: Any, name: str) -> np.ndarray:
+    """Return numbers for each class of each sample `(n, C)`, or say what is wrong with them."""
+    found = np.asarray(values, dtype=float)
+    if found.ndim != 2:
+        raise UserError(f"{name} must be (n, n_classes), but of shape {found.shape}; pass one row for each sample.")
+    require_numbers(found, name)
+    return found
 
 
 def require_class_numbers(labels: np.ndarray, n_classes: int, columns_of: str) -> None:
