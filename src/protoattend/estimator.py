@@ -59,7 +59,7 @@ class ProtoAttendClassifier(TrustMixin, ClassifierMixin, BaseEstimator):
     label_smoothing : share of each target that is spread over all classes, from 0 to below 1; 0.2 is worth trying on
         large data.
     label_trust : how far labels are believed, from 0 to 1; the rest of each target is what the labels of the input's
-        prototypes say. 1 believes them; try 0.2 where many are wrong.
+        prototypes say. 1 believes them; try 0.2 where many are wrong and neither augment nor mixup is in use.
     d_att, d_out : widths of queries and keys, and of values.
     class_weight : None, "balanced" or {label: weight}, in the loss.
     undersample : None or {label: share}: how much of a frequent class is kept, in batches (each epoch anew) and in the
