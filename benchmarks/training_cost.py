@@ -236,7 +236,7 @@ def _show(found: Mapping[str, Mapping[str, Any]], title: str) -> None:
 
 def _show_ratios(by_data: Mapping[str, Mapping[str, float]]) -> None:
     named = {name: {data: ratios[name] for data, ratios in by_data.items()} for name in next(iter(by_data.values()))}
-    _show(named, "time of an epoch, beside the plain encoder (40 steps, several times over; sampled too)")
+    _show(named, "time of an epoch, beside the plain encoder's")
 
 
 def _cell(value: Any) -> str:

@@ -13,7 +13,6 @@ from protoattend import ProtoAttendClassifier
 from protoattend.core.normalize import sparsemax
 from protoattend.errors import UserError
 from protoattend.trust.contrast import diverse, needed_weight
-from protoattend.trust.ood import unrounded_keys
 
 
 @pytest.fixture(scope="module")
@@ -140,8 +139,8 @@ def test_diversity_of_rounded_keys_is_in_the_scale_of_values(noisy_wine: Any, dt
     classifier, X, _ = noisy_wine
     rounded = copy.copy(classifier)
     rounded.database_ = classifier.database_.round_keys(dtype)
-    np.testing.assert_allclose(unrounded_keys(rounded.database_), classifier.database_.rows.keys, atol=0.02)
-    features = torch.cat([unrounded_keys(rounded.database_), rounded.database_.rows.values], dim=1)
+    np.testing.assert_allclose(rounded.database_.keys, classifier.database_.rows.keys, atol=0.02)
+    features = torch.cat([rounded.database_.keys, rounded.database_.rows.values], dim=1)
     found = rounded.database_.prototypes(classifier._encode(X).queries)
     for explanation, used in zip(rounded.explain_diverse(X, top=3), found, strict=True):
         chosen = used.positions[diverse(used.weights, features[used.positions], 3)]

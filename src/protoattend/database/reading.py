@@ -45,6 +45,11 @@ class ReadableDatabase:
         return self._rows
 
     @property
+    def keys(self) -> Tensor:
+        """The key of every row `(D, d_att)` in the model's own numbers, also where rows keep them rounded."""
+        return self._rows.keys if self.rounding is None else self.rounding.widen(self._rows.keys)
+
+    @property
     def class_scores(self) -> Tensor:
         """What every row adds to the logits of a decision that rests on it alone `(D, C)`, heeding edits."""
         return self._rows.class_scores

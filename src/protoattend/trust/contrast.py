@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from protoattend.core.attention import attention_scores
 from protoattend.core.model import Encoded
 from protoattend.database.search import Prototypes
 from protoattend.database.store import CandidateDatabase
@@ -24,7 +25,6 @@ from protoattend.trust.explain import (
     shown_prototypes,
 )
 from protoattend.trust.html import plain
-from protoattend.trust.ood import unrounded_keys
 
 
 @dataclass(frozen=True)
@@ -98,14 +98,14 @@ def contrast(
         raise UserError(f"the database must hold candidates of {label!r}, but has none; add some.")
     explained = explain(database, queries, exhibits, top=top)
     decisions, scores = database.decide(queries), database.class_scores
+    best = attention_scores(queries, database.keys[places]).topk(min(top, len(places)), dim=1)
     items = []
     for i, found in enumerate(database.prototypes(queries)):
         predicted = int(decisions.logits[i].argmax())
         behind = float(decisions.logits[i, predicted] - decisions.logits[i, asked])
-        best = database.scores(queries[i])[places].topk(min(top, len(places)))
-        near = places[best.indices]
+        near = places[best.indices[i]]
         gains = scores[near, asked] - scores[near, predicted]
-        columns = (near, _weights_at(found, near), gains, decisions.largest_score[i] - best.values)
+        columns = (near, _weights_at(found, near), gains, decisions.largest_score[i] - best.values[i])
         rivals = tuple(
             Rival(prototype_at(database, place, weight, label), needed_weight(behind, gain, weight), max(gap, 0.0))
             for place, weight, gain, gap in zip(*(column.tolist() for column in columns), strict=True)
@@ -124,7 +124,7 @@ def explain_diverse(
     """
     explained = explain(database, encoded.queries, exhibits, top=top)
     rows, names = database.rows, database.labels
-    features = torch.cat([unrounded_keys(database), rows.values], dim=1)
+    features = torch.cat([database.keys, rows.values], dim=1)
     items = []
     for explanation, found in zip(explained, database.prototypes(encoded.queries), strict=True):
         chosen = diverse(found.weights, features[found.positions], top)

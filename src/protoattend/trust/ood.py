@@ -74,12 +74,6 @@ def neighbour_distance(features: Tensor, reference: Tensor, k: int = NEIGHBOURS)
     return torch.cat(nearest).numpy()
 
 
-def unrounded_keys(database: CandidateDatabase) -> Tensor:
-    """Return the keys of all rows `(D, d_att)` as the model makes them, also where they are kept in fewer bits."""
-    keys = database.rows.keys
-    return keys if database.rounding is None else database.rounding.widen(keys)
-
-
 def _disagreement(seen: Seen) -> np.ndarray:
     return disagreement(seen.decisions.confidence.numpy())
 
@@ -112,7 +106,7 @@ METHODS: Mapping[str, Callable[[Seen], np.ndarray]] = MappingProxyType(
         "energy": lambda seen: energy(seen.decisions.logits.numpy()),
         "own-energy": lambda seen: energy(seen.own_logits.numpy()),
         "neighbours": lambda seen: _neighbours(seen, seen.encoded.values, seen.database.rows.values),
-        "key-neighbours": lambda seen: _neighbours(seen, seen.encoded.keys, unrounded_keys(seen.database)),
+        "key-neighbours": lambda seen: _neighbours(seen, seen.encoded.keys, seen.database.keys),
     }
 )
 

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from protoattend.core.normalize import normalizer
+from protoattend.core.attention import relational_attention
 from protoattend.data.inputs import Inputs, require_rows
 from protoattend.database.encode import decision_weight, encode
 from protoattend.database.rows import Block, Blocks
@@ -95,9 +95,13 @@ class DatabaseRanker:
         rows = self.database.rows
         named = torch.zeros(len(queries), len(rows) + 1, dtype=torch.bool)
         named.scatter_(1, torch.where(given < 0, len(rows), given), torch.ones_like(given, dtype=torch.bool))
-        scores = torch.stack([self.database.scores(query).to(query.dtype) for query in queries])
-        excluded = ~named[:, :-1] if keep else named[:, :-1]
-        weights = normalizer(self.database.model.normalize)(scores, exclude=excluded, weights=rows.weights)
+        weights = relational_attention(
+            queries,
+            self.database.keys,
+            normalize=self.database.model.normalize,
+            exclude=~named[:, :-1] if keep else named[:, :-1],
+            candidate_weights=rows.weights,
+        )
         return (weights @ self.database.class_scores).double().softmax(1)
 
 
