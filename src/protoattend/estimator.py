@@ -49,7 +49,7 @@ class ProtoAttendClassifier(TrustMixin, ClassifierMixin, BaseEstimator):
     max_epochs : a number, or "auto" by the size of the data.
     learning_rate, weight_decay, schedule : of the optimizer; schedule None is one-cycle.
     optimizer : "adam", or "sgd" for the encoder's own weights (with momentum, at 150 times learning_rate; heads stay
-        with Adam), which is worth trying with convolutional encoders on large data.
+        with Adam, queries and keys at 10 times), which is worth trying with convolutional encoders on large data.
     attention_weight : how much of the gradient through queries, keys and candidates' values reaches the encoder; 1 is
         the paper's training; the less it is, the more the encoder learns as a plain one would.
     attention_target : what the objective's prototype and joint terms are to reach: "own", the decision by the input's

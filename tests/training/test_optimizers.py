@@ -11,7 +11,7 @@ from protoattend.core.model import ProtoAttend
 from protoattend.encoders.image import FastCNN
 from protoattend.errors import UserError
 from protoattend.training.config import TrainingConfig
-from protoattend.training.optimizers import DECAY, RATE, SHIFT, make_optimizers
+from protoattend.training.optimizers import ATTENTION, DECAY, RATE, SHIFT, make_optimizers
 
 
 def names(model: nn.Module, optimizer: torch.optim.Optimizer) -> list[set[str]]:
@@ -30,16 +30,17 @@ def test_sgd_trains_the_encoder_and_decays_only_its_matrices() -> None:
     model = ProtoAttend(FastCNN(1, (4, 8)), 3)
     optimizers = make_optimizers(model, TrainingConfig(learning_rate=0.01, optimizer="sgd"))
     adam, sgd = optimizers.parts
-    (heads,), (matrices, others, shifts) = names(model, adam), names(model, sgd)
-    assert heads == {name for name, _ in model.named_parameters() if not name.startswith("encoder.")}
-    assert {len(group) > 0 for group in (heads, matrices, others, shifts)} == {True}
+    (values, attention), (matrices, others, shifts) = names(model, adam), names(model, sgd)
+    assert attention == {name for name, _ in model.named_parameters() if name.startswith(("query.", "key."))}
+    assert values == {name for name, _ in model.named_parameters() if name.startswith(("value.", "decision."))}
+    assert {len(group) > 0 for group in (values, attention, matrices, others, shifts)} == {True}
     assert all(model.get_parameter(name).ndim > 1 for name in matrices)
     assert all(model.get_parameter(name).ndim == 1 for name in others | shifts)
     assert {name.rpartition(".")[2] for name in shifts} == {"bias"}
     assert [group["weight_decay"] for group in sgd.param_groups] == [DECAY, 0.0, 0.0]
     optimizers.scale(0.5)
     assert [group["lr"] for part in optimizers.parts for group in part.param_groups] == pytest.approx(
-        [0.005, 0.005 * RATE, 0.005 * RATE, 0.005 * RATE * SHIFT]
+        [0.005, 0.005 * ATTENTION, 0.005 * RATE, 0.005 * RATE, 0.005 * RATE * SHIFT]
     )
 
 

@@ -17,6 +17,8 @@ OPTIMIZERS = ("adam", "sgd")
 # Of the encoder by SGD, as in airbench (Jordan, 2024) at batches of 256: its rate beside Adam's, momentum, the decay of
 # its weights (not of biases and norms), and the rate of batch norms' shifts beside that of all else.
 RATE, MOMENTUM, DECAY, SHIFT = 150.0, 0.85, 1.3e-3, 64.0
+# The rate of queries and keys by Adam beside it: at Adam's own they fall behind an encoder that changes so fast.
+ATTENTION = 10.0
 
 
 class Optimizers:
@@ -45,19 +47,23 @@ def make_optimizers(model: ProtoAttend, config: TrainingConfig) -> Optimizers:
     """Return the optimizers called `config.optimizer`.
 
     "sgd" trains the encoder, where it has weights of our own to train, by SGD with Nesterov momentum. The heads stay
-    with Adam: attention gives them gradients of any size.
+    with Adam, since attention gives them gradients of any size, those of queries and keys at a higher rate.
     """
     choose(config.optimizer, OPTIMIZERS, "optimizer")
+    groups = parameter_groups(model, config.learning_rate)
     own = _trained_from_scratch(model.encoder) if config.optimizer == "sgd" else []
-    taken = set(own)
-    groups = [
-        group | {"params": [parameter for parameter in group["params"] if parameter not in taken]}
-        for group in parameter_groups(model, config.learning_rate)
-    ]
-    parts: list[torch.optim.Optimizer] = [torch.optim.Adam(groups, weight_decay=config.weight_decay, fused=True)]
-    if own:
-        parts.append(_by_sgd(model.encoder, own, RATE * config.learning_rate, DECAY + config.weight_decay))
-    return Optimizers(parts)
+    if not own:
+        return Optimizers([_by_adam(groups, config)])
+    attention = [*model.query.parameters(), *model.key.parameters()]
+    taken = {*own, *attention}
+    rest = [group | {"params": [p for p in group["params"] if p not in taken]} for group in groups]
+    faster = {"params": attention, "lr": ATTENTION * config.learning_rate}
+    by_sgd = _by_sgd(model.encoder, own, RATE * config.learning_rate, DECAY + config.weight_decay)
+    return Optimizers([_by_adam([*rest, faster], config), by_sgd])
+
+
+def _by_adam(groups: list[dict[str, Any]], config: TrainingConfig) -> torch.optim.Optimizer:
+    return torch.optim.Adam(groups, weight_decay=config.weight_decay, fused=True)
 
 
 def _by_sgd(encoder: nn.Module, own: list[nn.Parameter], rate: float, decay: float) -> torch.optim.Optimizer:
