@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -16,11 +16,12 @@ import torch.multiprocessing as mp
 from sklearn.datasets import load_wine
 from torch import Tensor, nn
 
-from protoattend import ProtoAttendClassifier
+from protoattend import ProtoAttendClassifier, frozen
 from protoattend.core.model import Encoded, ProtoAttend, Reencoded
 from protoattend.core.ranks import Ranks, gather, ranks
 from protoattend.database.encode import encode_together
 from protoattend.errors import UserError
+from protoattend.fitting import Data, set_up
 from protoattend.training import checkpoint
 from protoattend.training.batches import Batch, Labelled
 from protoattend.training.candidates import STRATEGIES
@@ -116,6 +117,31 @@ def test_a_database_is_encoded_in_shares() -> None:
         torch.testing.assert_close(getattr(together, name), getattr(alone, name))
 
 
+class Doubling(nn.Module):
+    rows: ClassVar[int] = 0  # read in this process
+
+    def forward(self, x: Tensor) -> Tensor:
+        Doubling.rows += len(x)
+        return 2 * x
+
+
+def features() -> Tensor:
+    X, y = load_wine(return_X_y=True)
+    params = ProtoAttendClassifier(encoder=frozen(Doubling()), verbose=0).get_params(deep=False)
+    setup = set_up(params, Data(X[1:], y[1:], None), torch.Generator().manual_seed(0))
+    return setup.prepared.everything.samples
+
+
+@pytest.mark.slow
+def test_features_of_a_frozen_encoder_are_computed_in_shares() -> None:
+    alone = features()
+    Doubling.rows = 0
+    with companions(2, features, ()):
+        together = features()
+    assert torch.equal(together, alone)
+    assert len(alone) / 2 <= Doubling.rows < 0.6 * len(alone)
+
+
 def _gather_and_tell(answers: Any) -> None:
     x = torch.tensor([[3.0], [4.0]], requires_grad=True)
     everything = gather(x)
@@ -178,7 +204,7 @@ SCRIPT = """
 import os
 from pathlib import Path
 from sklearn.datasets import load_wine
-from protoattend import ProtoAttendClassifier
+from protoattend import ProtoAttendClassifier, frozen
 
 X, y = load_wine(return_X_y=True)
 clf = ProtoAttendClassifier(max_epochs=3, verbose=0).fit(X, y)
@@ -223,9 +249,10 @@ def test_going_on_with_other_processes(monkeypatch: pytest.MonkeyPatch) -> None:
 DYING = """
 import os, signal
 from sklearn.datasets import load_digits
-from protoattend import ProtoAttendClassifier
+from protoattend import ProtoAttendClassifier, frozen
 from protoattend.database.encode import encode_together
 from protoattend.errors import UserError
+from protoattend.fitting import Data, set_up
 
 X, y = load_digits(return_X_y=True)
 calls = []

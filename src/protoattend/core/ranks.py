@@ -27,6 +27,16 @@ class Ranks:
         """
         return rows if self.size == 1 else rows.chunk(self.size)[self.rank]
 
+    def rows(self, count: int) -> slice:
+        """Return which of `count` rows are this process's; where none is left for it, the last one is done in vain.
+
+        >>> [Ranks(rank, 3).rows(4) for rank in range(3)]
+        [slice(0, 2, None), slice(2, 4, None), slice(3, 4, None)]
+        """
+        each = -(-count // self.size)
+        start = min(self.rank * each, count - 1)
+        return slice(start, min(start + each, count))
+
     def divisible(self, count: int, name: str) -> int:
         """Return the largest number up to `count`, the value of the parameter `name`, that all can share evenly."""
         if count < self.size:
@@ -51,6 +61,14 @@ def gather(part: Tensor) -> Tensor:
     up. A plain all_gather would drop what the others contribute.
     """
     return part if ranks().size == 1 else cast(Tensor, _Gather.apply(part))
+
+
+def merge(part: Tensor, count: int) -> Tensor:
+    """Return, in every process, what all have made `(n, d)` of their part of `count` rows, which is by `Ranks.rows`."""
+    if ranks().size == 1:
+        return part
+    padding = part[:1].expand(-(-count // ranks().size) - len(part), -1)  # parts must be of one length to be gathered
+    return gather(torch.cat([part, padding]))[:count]
 
 
 class _Gather(torch.autograd.Function):

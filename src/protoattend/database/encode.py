@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from protoattend.core.model import Encoded, ProtoAttend
-from protoattend.core.ranks import gather, ranks
+from protoattend.core.ranks import merge, ranks
 from protoattend.data.samples import Samples, chunks, subset
 from protoattend.encoders.build import rows_at_once
 from protoattend.encoders.views import Views
@@ -44,16 +44,9 @@ def encode(model: ProtoAttend, samples: Samples, on_batch: Callable[[int], None]
 
 def encode_together(model: ProtoAttend, samples: Samples) -> Encoded:
     """Return what `encode` does, in every process; of several, each encodes its share."""
-    who, count = ranks(), len(samples)
-    each = -(-count // who.size)
-    start = min(who.rank * each, count - 1)  # where there is nothing left to do, some row is encoded in vain
-    own = encode(model, samples if who.size == 1 else subset(samples, slice(start, min(start + each, count))))
-
-    def merged(part: Tensor) -> Tensor:
-        padding = part[:1].expand(each - len(part), -1)  # parts must be of one length to be gathered
-        return gather(torch.cat([part, padding]))[:count]
-
-    return own if who.size == 1 else Encoded(merged(own.queries), merged(own.keys), merged(own.values))
+    count = len(samples)
+    own = encode(model, subset(samples, ranks().rows(count)))
+    return Encoded(merge(own.queries, count), merge(own.keys, count), merge(own.values, count))
 
 
 def _encode_batches(model: ProtoAttend, samples: Samples, on_batch: Callable[[int], None]) -> Iterator[Encoded]:

@@ -7,7 +7,8 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from protoattend.data.samples import Samples, chunks
+from protoattend.core.ranks import merge, ranks
+from protoattend.data.samples import Samples, chunks, subset
 from protoattend.encoders.build import Encoder, rows_at_once
 from protoattend.encoders.pretrained import Frozen, require_finite
 from protoattend.training.prepare import Prepared
@@ -19,7 +20,8 @@ def cache_features(
 ) -> tuple[Encoder, Prepared]:
     """Return the part of an encoder that is trained, and the data it is trained on.
 
-    Of a frozen encoder these are the mapping behind it and the features of all rows; of any other, what was passed.
+    Of a frozen encoder these are the mapping behind it and the features of all rows, of which each process has encoded
+    its share; of any other, what was passed.
     """
     if not (isinstance(encoder.front, Frozen) and isinstance(encoder.body, Encoder)):
         return encoder, prepared
@@ -30,14 +32,14 @@ def cache_features(
 
 
 def _features(encoder: Encoder, samples: Samples, device: torch.device, verbose: int) -> Tensor:
-    front = encoder.front.to(device)
+    front, own = encoder.front.to(device), ranks().rows(len(samples))
     parts: list[Tensor] = []
-    done = 0
-    with torch.no_grad(), counting_bar(verbose, len(samples), "frozen encoder") as on_rows:
-        for x in chunks(samples, rows_at_once(encoder, device)):
+    done = own.start
+    with torch.no_grad(), counting_bar(verbose, own.stop, "frozen encoder") as on_rows:
+        for x in chunks(subset(samples, own), rows_at_once(encoder, device)):
             features = front(x.to(device)).cpu()
             require_finite(features, "the frozen encoder", start=done)
             parts.append(features)
             done += len(x)
             on_rows(done)
-    return torch.cat(parts)
+    return merge(torch.cat(parts), len(samples))
