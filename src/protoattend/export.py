@@ -95,7 +95,7 @@ def load_classifier(
     for name in ("class_weight", "undersample"):
         if isinstance(params.get(name), list):
             params[name] = dict(params[name])
-    classifier = cls(**params)
+    classifier = cls(**_known(params, cls, path))
     tokenizer = encoder.tokenizer if isinstance(encoder, Pretrained) else None
     inputs = inputs_from_state(meta["inputs"]["kind"], meta["inputs"]["state"], tokenizer)
     classes = Classes(_classes_from_json(meta["classes"]))
@@ -132,6 +132,18 @@ def load_classifier(
     if meta.get("recalibration") is not None:
         classifier.recalibration_ = Recalibration.from_state(meta["recalibration"])
     return classifier
+
+
+def _known(params: dict[str, Any], cls: type[ProtoAttendClassifier], path: Path) -> dict[str, Any]:
+    """Return the parameters this version has; what is decided with would have come with another version number."""
+    unknown = sorted(params.keys() - cls._get_param_names())
+    if unknown:
+        warnings.warn(
+            f"{path} was trained by another version of protoattend, whose {', '.join(unknown)} this one does not have; "
+            "it decides as before, but a new fit would go without.",
+            stacklevel=4,
+        )
+    return {name: value for name, value in params.items() if name not in unknown}
 
 
 def _named(encoder: str | nn.Module | Pretrained | None) -> str:

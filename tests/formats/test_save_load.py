@@ -94,6 +94,16 @@ def test_foreign_folders_and_files(wine_classifier: ProtoAttendClassifier, tmp_p
         ProtoAttendClassifier.load(tmp_path / "model")
 
 
+def test_a_parameter_of_another_version_is_left_out(wine_classifier: ProtoAttendClassifier, tmp_path: Path) -> None:
+    wine_classifier.save(tmp_path / "model")
+    meta = json.loads((tmp_path / "model" / "meta.json").read_text())
+    meta["params"]["colour"] = 3
+    (tmp_path / "model" / "meta.json").write_text(json.dumps(meta))
+    with pytest.warns(UserWarning, match="another version of protoattend, whose colour this one does not have"):
+        loaded = ProtoAttendClassifier.load(tmp_path / "model")
+    assert loaded.get_params() == wine_classifier.get_params()
+
+
 def test_labels_that_cannot_be_saved(wine: Any, tmp_path: Path) -> None:
     X, y = wine
     classifier = ProtoAttendClassifier(max_epochs=1, random_state=0, verbose=0).fit(X, [(int(c),) for c in y])
