@@ -2,8 +2,8 @@
 
     PROTOATTEND_DATA=../shared/data python benchmarks/step.py [--steps 60]
 
-Fashion-MNIST, "fast-cnn", in-batch sparsemax. Forward and backward of the encoder and of what attention adds to it are
-timed apart by cutting the graph at the features. Writes benchmarks/results/step.json.
+Fashion-MNIST, "fast-cnn" trained by SGD, in-batch sparsemax. Forward and backward of the encoder and of what attention
+adds to it are timed apart by cutting the graph at the features. Writes benchmarks/results/step.json.
 """
 
 from __future__ import annotations
@@ -12,18 +12,20 @@ import argparse
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import record
 import torch
-from torch import Tensor, nn
+from torch import nn
+from training_cost import COMMON, TASKS
 
 from protoattend import ProtoAttendClassifier
-from protoattend.core.model import InBatch
 from protoattend.core.ranks import ranks
 from protoattend.data import datasets
-from protoattend.data.augment import Augmentation
 from protoattend.fitting import Data, Setup, set_up
 from protoattend.training.batches import Batch, epoch_batches, make_batch
+from protoattend.training.candidates import InBatchStrategy
+from protoattend.training.losses import LossTerms, prototype_terms
 from protoattend.training.optimizers import make_optimizers
 
 WARM_UP = 5
@@ -42,7 +44,7 @@ class Clock:
         self.seconds[part] = self.seconds.get(part, 0.0) + time.perf_counter() - started
 
 
-def step(setup: Setup, batch: Batch, clock: Clock) -> None:
+def step(setup: Setup, terms: LossTerms, batch: Batch, clock: Clock) -> None:
     """Do what training does on a batch up to the gradients, the encoder apart from the rest."""
     model, encoder = setup.model, setup.model.encoder
     with clock.timing("encoder, forward"):
@@ -50,12 +52,7 @@ def step(setup: Setup, batch: Batch, clock: Clock) -> None:
     cut = features.detach().requires_grad_()
     model.encoder = nn.Identity()
     with clock.timing("heads, attention and loss, forward and backward"):
-        output = model(cut, InBatch(), torch.eye(len(cut), dtype=torch.bool))
-        losses: list[Tensor] = [
-            weight * nn.functional.cross_entropy(output.logits(alpha), batch.y)
-            for alpha, weight in ((0.0, 1.0), (1.0, 0.3), (0.5, 0.3))
-        ]
-        torch.stack(losses).sum().backward()
+        torch.stack(list(terms(model, replace(batch, x=cut), 0.5).values())).sum().backward()
     model.encoder = encoder
     with clock.timing("encoder, backward"):
         features.backward(cut.grad)
@@ -66,9 +63,10 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=60)
     arguments = parser.parse_args()
     train = datasets.load("fashion-mnist")
-    params = ProtoAttendClassifier(encoder="fast-cnn", augment=Augmentation(padding=1, horizontal=True), verbose=0)
+    params = ProtoAttendClassifier(encoder="fast-cnn", augment=TASKS[0].augment, **COMMON)
     setup = set_up(params.get_params(deep=False), Data(train.X, train.y, None), torch.Generator().manual_seed(0))
     data, optimizers = setup.prepared.train, make_optimizers(setup.model, setup.config)
+    terms = prototype_terms(setup.config, InBatchStrategy())
     order = epoch_batches(data, setup.config.batch_size, seed=0, epoch=0)
     setup.model.train()
     for number, rows in enumerate(order[: WARM_UP + arguments.steps]):
@@ -79,7 +77,7 @@ def main() -> None:
                 rows, data.samples[rows], data, mixup=0.0, augment=setup.augment, seed=0, step=number, ranks=ranks()
             )
         optimizers.zero_grad()
-        step(setup, batch, clock)
+        step(setup, terms, batch, clock)
         with clock.timing("clipping and optimizer"):
             torch.nn.utils.clip_grad_norm_(setup.model.parameters(), setup.config.clip_norm)
             optimizers.step()
