@@ -58,8 +58,6 @@ class ProtoAttendClassifier(TrustMixin, ClassifierMixin, BaseEstimator):
         diverse and confidence honest.
     label_smoothing : share of each target that is spread over all classes, from 0 to below 1; 0.2 is worth trying on
         large data.
-    label_trust : how far labels are believed, from 0 to 1; the rest of each target is what the labels of the input's
-        prototypes say. 1 believes them; try 0.2 where many are wrong and neither augment nor mixup is in use.
     d_att, d_out : widths of queries and keys, and of values.
     class_weight : None, "balanced" or {label: weight}, in the loss.
     undersample : None or {label: share}: how much of a frequent class is kept, in batches (each epoch anew) and in the
@@ -107,7 +105,6 @@ class ProtoAttendClassifier(TrustMixin, ClassifierMixin, BaseEstimator):
         attention_target: str = "own",
         mixup: float = 1.0,
         label_smoothing: float = 0.0,
-        label_trust: float = 1.0,
         schedule: Schedule | None = None,
         patience: int | None = None,
         d_att: int = 16,
@@ -141,7 +138,6 @@ class ProtoAttendClassifier(TrustMixin, ClassifierMixin, BaseEstimator):
         self.attention_target = attention_target
         self.mixup = mixup
         self.label_smoothing = label_smoothing
-        self.label_trust = label_trust
         self.schedule = schedule
         self.patience = patience
         self.d_att = d_att

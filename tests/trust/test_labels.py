@@ -102,6 +102,17 @@ def test_both_ways_find_flipped_labels(wine: Any) -> None:
                 assert p.exhibit == classifier.database_.exhibit(p.index)
             assert all(p.label == issue.suggested_label for p in issue.prototypes)
         assert list(found.to_frame().columns) == ["index", "given_label", "suggested_label", "score"]
+        assert (found.corrected(noisy.labels) == names).mean() > 0.93  # of which 90 % were right
+
+
+def test_suggestions_take_the_place_of_disputed_labels() -> None:
+    support = np.array([[0.9, 0.1], [0.2, 0.8], [0.4, 0.6]])
+    found = find_label_issues(support, np.array([0, 0, 1]), indices=np.array([0, 2, 5]), classes=np.array(["a", "b"]))
+    given = ["a", "b", "a", "a", "b", "b"]
+    assert found.corrected(given).tolist() == ["a", "b", "b", "a", "b", "b"]
+    assert given[2] == "a"
+    with pytest.raises(UserError, match="it has 5, and row 5 was judged"):
+        found.corrected(given[:5])
 
 
 def test_issues_are_drawn(wine: Any, tmp_path: Any) -> None:

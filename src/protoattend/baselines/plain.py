@@ -27,7 +27,6 @@ WITHOUT_ATTENTION = {
     "objective": "self",
     "attention_weight": 1.0,
     "attention_target": "label",
-    "label_trust": 1.0,
     "lambda_sparse": 0.0,
     "lambda_conf": 0.0,
     "d_att": 1,

@@ -9,7 +9,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from protoattend.core.model import BatchAndStored, Candidates, Encoded, Fresh, InBatch, Output, Reencoded
+from protoattend.core.model import BatchAndStored, Candidates, Encoded, Fresh, InBatch, Reencoded
 from protoattend.core.ranks import gather, ranks
 from protoattend.errors import UserError, choose
 from protoattend.training.batches import Batch
@@ -36,10 +36,6 @@ class Draw:
         """
         same = [own[:, None] == other[None, :] for own in parents.unbind(1) for other in self.parents.unbind(1)]
         return torch.stack(same).any(0)
-
-    def labels_of(self, output: Output) -> Tensor:
-        """Return the labels of the candidates that have weights in the output of a step."""
-        return self.labels if output.chosen is None else self.labels[output.chosen]
 
 
 class Strategy(Protocol):

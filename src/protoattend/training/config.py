@@ -24,7 +24,6 @@ class TrainingConfig:
     optimizer: str = "adam"
     mixup: float = 0.0
     label_smoothing: float = 0.0
-    label_trust: float = 1.0
     schedule: Schedule = field(default_factory=OneCycle)
     clip_norm: float = 20.0
     patience: int | None = None

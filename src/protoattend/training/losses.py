@@ -9,14 +9,12 @@ from functools import partial
 from torch import Tensor
 from torch.nn import functional as F
 
-from protoattend.core.attention import class_mass, confidence_loss, sparsity_loss
+from protoattend.core.attention import confidence_loss, sparsity_loss
 from protoattend.core.model import Output, ProtoAttend
 from protoattend.core.objectives import SELF, TERM_NAMES, objective
 from protoattend.training.batches import Batch
 from protoattend.training.candidates import Draw, Strategy
 from protoattend.training.config import TrainingConfig
-
-TRUSTING = 0.1  # share of training in which trust in labels falls to label_trust
 
 # A loss function maps (model, batch, progress) to named terms, already weighted; their sum is minimised.
 LossTerms = Callable[[ProtoAttend, Batch, float], dict[str, Tensor]]
@@ -52,10 +50,6 @@ def prototype_terms(
         output: Output = model(batch.x, draw.source, exclude, batch.mix, counts)
         strategy.remember(output.encoded, batch)
         targets = batch.targets(output.self_logits.shape[1], input_weights, config.label_smoothing)
-        if config.label_trust < 1:
-            said = class_mass(output.weights.detach(), draw.labels_of(output), output.self_logits.shape[1])
-            doubt = (1 - config.label_trust) * min(1.0, progress / TRUSTING)
-            targets = _outvoted(targets, said, trust=1 - doubt)
         to_labels = partial(F.cross_entropy, target=targets, weight=class_weight)
         of_attention = to_labels
         if towards_own:
@@ -84,29 +78,14 @@ def plain_terms(
     return terms
 
 
-def _outvoted(targets: Tensor, said: Tensor, trust: float) -> Tensor:
-    """Return targets of which a share is what an input's prototypes say `(B, C)`: they never include the input itself.
-
-    So a wrong label is outvoted by those of alike samples. Trust falls early: prototypes mean nothing at first, but
-    once the encoder has learned a wrong label by heart, prototypes of that label are what it looks for.
-    """
-    labels = _shares(targets, like=said)
-    return trust * labels + (1 - trust) * said * labels.sum(1, keepdim=True)
-
-
 def _own_decision(logits: Tensor, targets: Tensor, class_weight: Tensor | None) -> Tensor:
     """Return the probabilities the inputs' own values give, as targets; each counts as much as its label does.
 
     The weights of classes are in these probabilities already: by class, they would count twice.
     """
     own = logits.detach().softmax(1)
-    labels = _shares(targets, like=own)
+    labels = targets if targets.is_floating_point() else F.one_hot(targets, own.shape[1]).to(own.dtype)
     return own * (labels if class_weight is None else labels * class_weight).sum(1, keepdim=True)
-
-
-def _shares(targets: Tensor, *, like: Tensor) -> Tensor:
-    """Return labels `(B,)`, or what was made of them already, as shares of the classes `(B, C)`."""
-    return targets if targets.is_floating_point() else F.one_hot(targets, like.shape[1]).to(like.dtype)
 
 
 def _mean_one(weights: Tensor | None) -> Tensor | None:
@@ -121,5 +100,6 @@ def _regularisers(
     if config.lambda_sparse:
         losses["sparse"] = config.lambda_sparse * sparsity_loss(output.weights, input_weights)
     if config.lambda_conf:
-        losses["conf"] = config.lambda_conf * confidence_loss(output.weights, draw.labels_of(output), y, input_weights)
+        labels = draw.labels if output.chosen is None else draw.labels[output.chosen]
+        losses["conf"] = config.lambda_conf * confidence_loss(output.weights, labels, y, input_weights)
     return losses

@@ -255,7 +255,6 @@ def make_config(params: Mapping[str, Any], n_rows: int, *, can_mix: bool) -> Tra
         optimizer=params["optimizer"],
         mixup=params["mixup"] if can_mix else 0.0,
         label_smoothing=params["label_smoothing"],
-        label_trust=params["label_trust"],
         schedule=params["schedule"] or OneCycle(),
         patience=params["patience"],
     )
@@ -284,7 +283,6 @@ _RULES: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
     ("weight_decay", lambda value: _is_number(value) and value >= 0, "a number of at least 0"),
     ("mixup", lambda value: _is_number(value) and 0 <= value <= 1, "a number from 0 to 1"),
     ("label_smoothing", lambda value: _is_number(value) and 0 <= value < 1, "a number from 0 to below 1"),
-    ("label_trust", lambda value: _is_number(value) and 0 <= value <= 1, "a number from 0 to 1"),
     ("attention_weight", lambda value: _is_number(value) and value > 0, "a number above 0"),
     ("n_prototypes", lambda value: value is None or _is_count(value, 1), "None or an integer of at least 1"),
     ("patience", lambda value: value is None or _is_count(value, 1), "None or an integer of at least 1"),

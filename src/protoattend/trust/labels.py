@@ -60,6 +60,18 @@ class LabelIssues:
     def indices(self) -> np.ndarray:
         return np.array([issue.index for issue in self.issues], dtype=int)
 
+    def corrected(self, y: Any) -> np.ndarray:
+        """Return the labels y `(n,)` of the rows that were judged, with the suggestion for each disputed one."""
+        labels = np.array(y)
+        if len(labels) <= max(self.rows, default=-1):
+            raise UserError(
+                f"y must have a label for every row that was judged, but it has {len(labels)}, and row "
+                f"{max(self.rows)} was judged; pass the labels that were fitted on."
+            )
+        for issue in self.issues:
+            labels[issue.index] = issue.suggested_label
+        return labels
+
     def to_frame(self) -> Any:
         try:
             import pandas as pd
