@@ -226,6 +226,18 @@ def trust(found: dict[str, Figures]) -> str:
         head,
         parts,
     )
+    numbers = list(next(iter(figures["images"].values()))["selective"]["by_number_of_prototypes"])
+    finer = _section(
+        "Confidence by number of prototypes (`trust.py`)",
+        "AURC of C. Few prototypes mostly agree, rightly or not; of many, some disagree where an answer is wrong. "
+        "`database_.refocus(n)` sets the number without training; the one above was chosen on held-out images.",
+        ("data", *numbers),
+        [
+            (TITLES.get(name, name), *(f"{by[number]['aurc']:.4f}" for number in numbers))
+            for name, images in figures["images"].items()
+            for by in [images["selective"]["by_number_of_prototypes"]]
+        ],
+    )
     labels = [(case, f"{by['ours']:.3f}", f"{by['cleanlab']:.3f}") for case, by in figures["labels"].items()]
     wrong = _section(
         "Wrong labels (`trust.py`)",
@@ -233,7 +245,7 @@ def trust(found: dict[str, Figures]) -> str:
         ("data and share of wrong labels", "ours", "cleanlab"),
         labels,
     )
-    return f"{answers}\n{wrong}"
+    return f"{answers}\n{finer}\n{wrong}"
 
 
 def noisy_labels(found: dict[str, Figures]) -> str:
