@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -34,8 +35,18 @@ def write(name: str, figures: Mapping[str, Any]) -> Path:
     }
     RESULTS.mkdir(parents=True, exist_ok=True)
     path = RESULTS / f"{name}.json"
-    path.write_text(json.dumps({"benchmark": name, **figures, **circumstances}, indent=2) + "\n")
+    everything = _strict({"benchmark": name, **figures, **circumstances})
+    path.write_text(json.dumps(everything, indent=2, allow_nan=False) + "\n")
     return path
+
+
+def _strict(figures: Any) -> Any:
+    """Return figures as JSON has them: NaN and infinity are null."""
+    if isinstance(figures, Mapping):
+        return {name: _strict(value) for name, value in figures.items()}
+    if isinstance(figures, list | tuple):
+        return [_strict(value) for value in figures]
+    return None if isinstance(figures, float) and not math.isfinite(figures) else figures
 
 
 def once(path: Path | None, measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:

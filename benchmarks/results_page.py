@@ -8,7 +8,6 @@ A figure whose benchmark has not been run is not on the page. Of the headlines, 
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -78,7 +77,7 @@ def accuracy(found: dict[str, Figures]) -> str:
                 f"{plain['accuracy']:.2%}",
                 f"{ours['accuracy']:.2%}",
                 f"{ours['prototypes95']:.0f}",
-                f"{right:.2f} / {'none' if math.isnan(wrong) else f'{wrong:.2f}'}",
+                f"{right:.2f} / {'none' if wrong is None else f'{wrong:.2f}'}",
                 f"{ours['minutes']:.1f}",
             )
         )
@@ -106,7 +105,8 @@ def training_cost(found: dict[str, Figures]) -> str:
                     f"{mean:.2%}",
                     f"{values['gap_points']:.2f}",
                     f"{figures['epoch_ratio'][data][name]:.2f}",
-                    f"{values['time_to_plain_minus_0.3_ratio']:.2f}",
+                    _unless_missing(values["time_to_plain_minus_0.3_ratio"], ".2f", "not reached"),
+                    _unless_missing(values["prototypes95"], ",.0f", ""),
                 )
             )
     again = figures["reencoding"]
@@ -116,9 +116,13 @@ def training_cost(found: dict[str, Figures]) -> str:
         "epoch and time to the plain encoder's last validation accuracy less 0.3 points are ratios to the plain "
         f"encoder's; {_sampled(figures['epoch_ratio'])}. With {again['candidates']:,} sampled candidates a step is "
         f"{again['speedup']:.1f} times as fast when only those with weight are encoded with gradient.",
-        ("data", "method", "accuracy", "points below plain", "time of an epoch", "time to accuracy"),
+        ("data", "method", "accuracy", "points below plain", "time of an epoch", "time to accuracy", "prototypes"),
         rows,
     )
+
+
+def _unless_missing(figure: float | None, form: str, missing: str) -> str:
+    return missing if figure is None else format(figure, form)
 
 
 def _sampled(by_data: dict[str, dict[str, float]]) -> str:
