@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import entmax
 import pytest
@@ -236,6 +237,33 @@ def test_supports_larger_than_memory(name: str, normalize: str, held: int, monke
     for chunk in (6, 4096):
         check(decide(queries, candidates, normalize=normalize, own=own, chunk=chunk), expected)
         check_prototypes(prototypes(queries, candidates, normalize=normalize, own=own, chunk=chunk), expected[0])
+
+
+@pytest.mark.parametrize("many", [0, 1, 2])
+@pytest.mark.parametrize("name", CASES)
+def test_what_is_below_the_threshold_of_some_is_left_out_early(
+    name: str, many: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queries, keys = make_case(name)
+    own = torch.arange(D)
+    weighted = replace(searchable(keys), weights=torch.arange(1, D + 1) / 4)
+    alone = decide(queries, weighted, normalize="sparsemax", own=own)
+    expected = dense(queries, searchable(keys), "sparsemax", own)
+    near = rounding(expected)
+    monkeypatch.setattr(search, "MANY", many)
+    for chunk in (6, 4096):
+        found = decide(queries, weighted, normalize="sparsemax", own=own, chunk=chunk)
+        torch.testing.assert_close(found.logits, alone.logits, atol=near, rtol=near)
+        torch.testing.assert_close(found.class_mass, alone.class_mass, atol=near, rtol=near)
+        check(decide(queries, searchable(keys), normalize="sparsemax", own=own, chunk=chunk), expected, near)
+
+
+def test_flat_scores_leave_few_contenders() -> None:
+    queries, candidates = random(4, 8) / 10, searchable(random(50_000, 8, seed=1))
+    found = search._contenders(queries, candidates, None, 1000)
+    assert found is not None
+    support = sum(len(each.weights) for each in prototypes(queries, candidates, normalize="sparsemax"))
+    assert support <= len(found[0]) < 4 * support < 4 * 50_000 / 2
 
 
 def test_the_split_for_memory_did_run(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,8 +1,8 @@
 """Exact attention over a database of any size, chunk by chunk: the matrix of all scores is never held.
 
 Softmax keeps a running maximum and running sums. Sparsemax keeps the few candidates that can be in the support at all
-(nothing 1 or more below the largest score can) and solves for the threshold on those. A candidate of weight w counts as
-w copies of itself would.
+(nothing 1 or more below the largest score can, nor anything below the threshold of those seen so far, which only rises)
+and solves for the threshold on those. A candidate of weight w counts as w copies of itself would.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ BLOCK = 64  # candidates of which only the largest score is looked at, unless th
 QUERIES = 256
 FEW = 8  # queries for which a column of indicators for each class costs more than it saves
 HELD = 1 << 22  # scores held at once when many candidates share the weight
+MANY = 64  # contenders of a query that are kept before it is worth finding out which of them still are
+SLACK = 1e-6  # of a threshold, for its rounding
 
 
 def decide(
@@ -229,20 +231,21 @@ def _contenders(
     """Return rows, positions and scores within `reach` of each row's largest, that, and reach; None if too many.
 
     A candidate of weight w gets at most all of the decision, w (z - tau) <= 1, so tau is at least z - 1 / w. With the
-    largest score for z, nothing 1 / w or more below it gets any.
+    largest score for z, nothing 1 / w or more below it gets any. Further candidates only raise tau, so neither does
+    anything below the tau of some of them.
     """
     counts = candidates.weights
     largest = queries.new_full((len(queries),), -torch.inf)
     reach = torch.ones_like(largest)
     kept: list[tuple[Tensor, Tensor, Tensor]] = []
-    n_kept = 0
+    n_kept, enough = 0, min(MANY * len(queries), HELD)
     for start, scores in _scored_chunks(queries, candidates.keys, own, chunk or _chunk(len(queries))):
         blocks = scores.view(len(queries), -1, BLOCK)
         highest = blocks.amax(2)
         peak = highest.amax(1)
-        if counts is not None:
-            better = (peak > largest).nonzero().squeeze(1)
-            reach[better] = 1 / counts[start + scores[better].argmax(1)].to(reach.dtype)
+        better = (peak > largest).nonzero().squeeze(1)
+        of_one = 1.0 if counts is None else 1 / counts[start + scores[better].argmax(1)].to(reach.dtype)
+        reach[better] = (reach + (peak - largest))[better].clamp_(max=of_one)
         largest = torch.maximum(largest, peak)
         # Differences, not a floor to compare with: among huge scores largest - 1 rounds to largest.
         of_block, block = (highest - largest[:, None] > -reach[:, None]).nonzero(as_tuple=True)
@@ -250,9 +253,11 @@ def _contenders(
         which, place = (near - largest[of_block, None] > -reach[of_block, None]).nonzero(as_tuple=True)
         kept.append((of_block[which], start + block[which] * BLOCK + place, near[which, place]))
         n_kept += len(which)
-        if n_kept > HELD:
+        if n_kept > enough:
+            reach = _tightened(kept, largest, reach, counts)
             kept = [_still_contending(kept, largest, reach)]
             n_kept = len(kept[0][0])
+            enough = min(max(enough, 2 * n_kept), HELD)
             if n_kept > HELD and len(queries) > 1:
                 return None
     require_a_finite_maximum(largest)
@@ -279,6 +284,16 @@ def _scored_chunks(queries: Tensor, keys: Tensor, own: Tensor | None, chunk: int
         else:
             scores = F.pad(scaled @ part.T, (0, -len(part) % BLOCK), value=-torch.inf)
         yield start, _without_own(scores, own, start)
+
+
+def _tightened(
+    kept: list[tuple[Tensor, Tensor, Tensor]], largest: Tensor, reach: Tensor, counts: Tensor | None
+) -> Tensor:
+    """Return how far below its largest score each row's threshold is at the most, by the candidates kept so far."""
+    rows, positions, scores = _still_contending(kept, largest, reach)
+    shifted = (scores - largest[rows]).double()
+    tau = ragged_threshold(shifted, rows, -reach.double(), None if counts is None else counts[positions].double())
+    return torch.minimum(reach, ((1 + SLACK) * -tau).to(reach.dtype))
 
 
 def _still_contending(
