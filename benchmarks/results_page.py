@@ -219,7 +219,7 @@ def trust(found: dict[str, Figures]) -> str:
         parts.append(
             (
                 TITLES.get(name, name),
-                f"{risk['aurc']:.4f} ({risk['n_prototypes']} prototypes)",
+                f"{risk['aurc']:.4f} ({risk['n_prototypes']:,.0f} prototypes)",
                 f"{risk['aurc_probability']:.4f}",
                 f"{risk['aurc_msp']:.4f}",
                 f"{risk['aurc_knn']:.4f}",
@@ -243,7 +243,7 @@ def trust(found: dict[str, Figures]) -> str:
     finer = _section(
         "Confidence by number of prototypes (`trust.py`)",
         "AURC of C. Few prototypes mostly agree, rightly or not; of many, some disagree where an answer is wrong. "
-        "`database_.refocus(n)` sets the number without training; the one above was chosen on held-out images.",
+        "`database_.refocus(n)` sets the number without training; above, it was chosen on the other half of images.",
         ("data", *numbers),
         [
             (TITLES.get(name, name), *(f"{by[number]['aurc']:.4f}" for number in numbers))

@@ -4,10 +4,10 @@
 
 Fashion-MNIST and CIFAR-10 classifiers are trained once, as quality.py does, and kept in FOLDER, like what each further
 part computes, so that a run that was stopped goes on where it was; what `quality.py NAME --keep FOLDER` kept is used.
-Half of the test split is held out: for calibration, and to choose with how many prototypes C ranks answers best. Peers
-are MSP, energy and kNN of the plain encoder and of our own, and cleanlab with the cross-validated probabilities of the
-same models. `--quick` takes digits for everything and writes nothing but FOLDER. Writes benchmarks/results/trust.json.
-Ratios are ours / peer.
+Half of the test split is held out for calibration; with how many prototypes C ranks answers best is chosen on one half
+and measured on the other, both ways round. Peers are MSP, energy and kNN of the plain encoder and of our own, and
+cleanlab with the cross-validated probabilities of the same models. `--quick` takes digits for everything and writes
+nothing but FOLDER. Writes benchmarks/results/trust.json. Ratios are ours / peer.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def peers(model: ProtoAttend, rows: Arrays, data: trust_data.Images) -> Arrays:
 
     reference, labels = unit("train"), torch.from_numpy(np.unique(data.y, return_inverse=True)[1])
     found: Arrays = {}
-    for name in sets(data):
+    for name in ("held", *sets(data)):
         with torch.no_grad():
             logits = model.decision(model.value(torch.from_numpy(rows[name]))).double()
         found[f"{name}|probabilities"] = logits.softmax(1).numpy()
@@ -145,23 +145,35 @@ def aurc(confidence: np.ndarray, correct: np.ndarray) -> float:
 def selective(ours: ProtoAttendClassifier, rows: Arrays, plain: Arrays, data: trust_data.Images) -> dict[str, Any]:
     """Return AURC of our confidence, of the plain encoder's MSP and of the share of agreeing neighbours.
 
-    With how many prototypes C is taken is chosen on the held-out images.
+    All are means over the two halves of the test split: a few hundred errors in one make a ratio too coarse. With how
+    many prototypes C is taken is chosen on the other half.
     """
-    classes = np.unique(data.y)
-    probabilities, votes = plain["test|probabilities"], plain["test|votes"]
+    labels = {"held": data.y_held, "test": data.y_test}
     by_number = {}
     for number in PROTOTYPES:
         ours.database_.refocus(number)
-        by_number[number] = [ranking(ours, rows[name], y) for name, y in (("held", data.y_held), ("test", data.y_test))]
-        print(f"{number} prototypes: held out {by_number[number][0]}", flush=True)
-    best = min(PROTOTYPES, key=lambda number: by_number[number][0]["aurc"])
+        by_number[number] = {half: ranking(ours, rows[half], y) for half, y in labels.items()}
+        print(f"{number} prototypes: {by_number[number]}", flush=True)
+    halves = []
+    for half, other in (("test", "held"), ("held", "test")):
+        best = min(PROTOTYPES, key=lambda number: by_number[number][other]["aurc"])
+        theirs = peer_ranking(plain, half, labels[half], np.unique(data.y))
+        halves.append({"n_prototypes": best, **by_number[best][half], **theirs})
+    means = {number: _means(list(by_half.values())) for number, by_half in by_number.items()}
+    return {**_means(halves), "halves": halves, "by_number_of_prototypes": means}
+
+
+def _means(parts: list[dict[str, float]]) -> dict[str, float]:
+    return {name: float(np.mean([part[name] for part in parts])) for name in parts[0]}
+
+
+def peer_ranking(plain: Arrays, half: str, y: np.ndarray, classes: np.ndarray) -> dict[str, float]:
+    probabilities, votes = plain[f"{half}|probabilities"], plain[f"{half}|votes"]
+    right = classes[probabilities.argmax(1)] == y
     return {
-        **by_number[best][1],
-        "n_prototypes": best,
-        "by_number_of_prototypes": {number: test for number, (_, test) in by_number.items()},
-        "plain_accuracy": float((classes[probabilities.argmax(1)] == data.y_test).mean()),
-        "aurc_msp": aurc(probabilities.max(1), classes[probabilities.argmax(1)] == data.y_test),
-        "aurc_knn": aurc(votes.max(1), classes[votes.argmax(1)] == data.y_test),
+        "plain_accuracy": float(right.mean()),
+        "aurc_msp": aurc(probabilities.max(1), right),
+        "aurc_knn": aurc(votes.max(1), classes[votes.argmax(1)] == y),
     }
 
 
@@ -199,24 +211,24 @@ def strange_inputs(scores: Mapping[str, Arrays], data: trust_data.Images) -> dic
 
 
 def noisy_labels(name: str, rate: float, *, seed: int) -> Arrays:
-    """Return which labels were flipped, our doubts, and the cross-validated probabilities of the same models."""
+    """Return which labels were flipped, what speaks for each class, and cross-validated probabilities of the models."""
     X, y, params = trust_data.LABELS[name]()
     noisy = inject_label_noise(y, rate, random_state=seed)
     said = cross_fit_opinions(ProtoAttendClassifier(**params, random_state=seed), X, noisy.labels, cv=FOLDS)
-    doubts, _ = label_doubts(said.support, said.labels)
     return {
-        "flipped": noisy.flipped, "doubts": doubts, "probabilities": said.by_prototypes, "labels": said.labels,
+        "flipped": noisy.flipped, "support": said.support, "probabilities": said.by_prototypes, "labels": said.labels,
     }  # fmt: skip
 
 
 def label_precision(found: Arrays) -> dict[str, float]:
     """Return average precisions at finding flipped labels; cleanlab's is its better one of two scores."""
+    doubts, _ = label_doubts(found["support"], found["labels"])
     scores = [
         get_label_quality_scores(found["labels"], found["probabilities"], method=method)
         for method in ("self_confidence", "normalized_margin")
     ]
     return {
-        "ours": float(average_precision_score(found["flipped"], found["doubts"])),
+        "ours": float(average_precision_score(found["flipped"], doubts)),
         "cleanlab": max(float(average_precision_score(found["flipped"], -score)) for score in scores),
     }
 

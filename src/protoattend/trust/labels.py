@@ -17,7 +17,7 @@ COLUMNS = ["index", "given_label", "suggested_label", "score"]
 
 @dataclass(frozen=True)
 class LabelIssue:
-    """One row whose label is disputed; score is in [0, 1], 1 when everything speaks for the suggestion.
+    """One row whose label is disputed; score is in [0, 1], 1 when nothing speaks for the given label.
 
     `explanation`, where there is one, has the suggestion for its prediction and the given label for its label.
     """
@@ -39,7 +39,8 @@ class LabelIssue:
 class LabelIssues:
     """The disputed rows, worst first, and the doubt about every row: `doubts[i]` is about the one called `rows[i]`.
 
-    A doubt above 1/2 means that more speaks for another label than for the given one.
+    A label is disputed where more speaks for another one. That may be in doubt less than one not disputed, where what
+    speaks against it is of many minds.
     """
 
     issues: tuple[LabelIssue, ...]
@@ -126,7 +127,8 @@ def label_doubts(support: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, n
     """Return the doubt about each label `(n,)`, and the best of the other classes `(n,)`.
 
     `support` `(n, C)` sums to one over the classes; `labels` are class numbers. A doubt goes from 0, when everything
-    speaks for the given label, to 1, when everything speaks for one other.
+    speaks for the given label, to 1, when nothing does. If a wrong label may be any other with the same chance, how
+    likely it is to be wrong depends on the support of the given one alone, and not on how the rest is divided.
     """
     if support.ndim != 2 or support.shape[1] < 2 or len(support) != len(labels):
         raise UserError(
@@ -137,11 +139,9 @@ def label_doubts(support: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, n
         rows = np.flatnonzero(~np.isfinite(support).all(1))
         raise UserError(f"support must be finite, but {len(rows)} rows, the first of them {rows[0]}, are not.")
     rows = np.arange(len(labels))
-    given = support[rows, labels]
     others = support.copy()
     others[rows, labels] = -np.inf
-    suggested = others.argmax(1)
-    return (1 + others[rows, suggested] - given) / 2, suggested
+    return 1 - support[rows, labels], others.argmax(1)
 
 
 def find_label_issues(
@@ -149,7 +149,8 @@ def find_label_issues(
 ) -> LabelIssues:
     """Return the rows for which `support` `(n, C)` puts another class above the given one `(n,)`, worst first."""
     doubts, suggested = label_doubts(support, labels)
-    disputed = np.flatnonzero(doubts > 0.5)
+    rows = np.arange(len(labels))
+    disputed = np.flatnonzero(support[rows, suggested] > support[rows, labels])
     ranked = disputed[np.argsort(-doubts[disputed], kind="stable")]
     issues = tuple(
         LabelIssue(int(indices[i]), classes[labels[i]], classes[suggested[i]], float(doubts[i])) for i in ranked
