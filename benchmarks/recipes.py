@@ -4,8 +4,8 @@
 
 Each variant changes one thing in the recipe for large data, with a half-width "fast-cnn". Accuracy is that of 10,000
 rows of the training split that were held out, by prototypes and by the encoder's own value. Results are added one by
-one to benchmarks/results/recipes-DATA.json, and variants that are there already are not trained again. Softmax and the
-bank are in training_cost.py.
+one to benchmarks/results/recipes-DATA.json, and variants that are there already are not trained again. Softmax is in
+training_cost.py.
 """
 
 from __future__ import annotations
@@ -18,11 +18,18 @@ from typing import Any
 
 import numpy as np
 import record
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from training_cost import HELD_OUT, TASKS, WIDTHS, Task, half_width
 
 from protoattend import ProtoAttendClassifier
 from protoattend.baselines.plain import PlainClassifier
 from protoattend.data import datasets
+from protoattend.fitting import Data, set_up
+from protoattend.training import loop, prepare
+from protoattend.training.candidates import InBatchStrategy
+from protoattend.training.history import Measures
+from protoattend.training.losses import prototype_terms
+from protoattend.training.measure import measure_with_prototypes, refresh_batch_norm
 
 RECIPE: Mapping[str, Any] = {"mixup": 0.0, "label_smoothing": 0.2, "optimizer": "sgd"}
 RECIPE_AS_IT_IS = "in-batch sparsemax"
@@ -31,38 +38,63 @@ VARIANTS: Mapping[str, dict[str, Any]] = {
     "attention_weight=1": {"attention_weight": 1.0},
     "attention_target=label": {"attention_target": "label"},
     "both: the paper's loss": {"attention_weight": 1.0, "attention_target": "label"},
+    "the paper's loss, objective=annealed": {
+        "attention_weight": 1.0, "attention_target": "label", "objective": "annealed",
+    },
+    "objective=self+prototype": {"objective": "self+prototype"},
+    "candidates=bank": {"candidates": "bank"},
     "label_smoothing=0": {"label_smoothing": 0.0},
     "optimizer=adam": {"optimizer": "adam"},
     "mixup=1": {"mixup": 1.0},
     "batch_size=128": {"batch_size": 128},
     "half the learning rate": {"learning_rate": 1.25e-3},
-}
-PLAIN = "plain encoder"
-EPOCHS = 3
+    "weight_decay=1e-3 more": {"weight_decay": 1e-3},
+}  # fmt: skip
+PLAIN, AVERAGED = "plain encoder", "moving average of weights (0.98)"
+EPOCHS, DECAY = 3, 0.98
 
 
 def train(name: str, task: Task, X: np.ndarray, y: np.ndarray) -> dict[str, Any]:
     """Train one variant, or the plain encoder by the same recipe, and return what came of it."""
     shared = {
-        "encoder": half_width(X, 0),
+        "encoder": half_width(task.channels, 0),
         "augment": task.augment,
         "max_epochs": task.epochs,
         "validation_fraction": HELD_OUT / len(y),
         "random_state": 0,
         "verbose": 0,
     }
-    if name == PLAIN:
-        clf: Any = PlainClassifier(**shared, **RECIPE)
+    if name == AVERAGED:
+        measures = averaged(ProtoAttendClassifier(**{**shared, **RECIPE}), X, y)
     else:
-        clf = ProtoAttendClassifier(**{**shared, **RECIPE, **VARIANTS[name]})
-    history = clf.fit(X, y).history_
-    measures = history[len(history) - 1].measures
+        kind = PlainClassifier if name == PLAIN else ProtoAttendClassifier
+        measures = kind(**{**shared, **RECIPE, **VARIANTS.get(name, {})}).fit(X, y).history_[-1].measures
     return {
         "prototype_accuracy": measures.prototype_accuracy,
         "self_accuracy": measures.self_accuracy,
         "prototypes95": measures.median_prototypes,
-        "seconds": history.seconds,
     }
+
+
+def averaged(params: ProtoAttendClassifier, X: np.ndarray, y: np.ndarray) -> Measures:
+    """Train by the recipe, and measure an exponential moving average of the weights instead of the last ones."""
+    seed = prepare.draw_seed(params.random_state)
+    with prepare.seeded(seed) as generator:
+        setup = set_up(params.get_params(deep=False), Data(X, y, None), generator)
+        data = setup.prepared
+        mean = AveragedModel(setup.model, multi_avg_fn=get_ema_multi_avg_fn(DECAY))
+        loop.train(
+            setup.model,
+            data.train,
+            setup.config,
+            loss_terms=prototype_terms(setup.config, InBatchStrategy()),
+            measure=None,
+            seed=seed,
+            augment=setup.augment,
+            on_step=lambda step: mean.update_parameters(setup.model),
+        )
+        refresh_batch_norm(mean.module, data.train, setup.config.batch_size)
+        return measure_with_prototypes(mean.module, data.validation, data.validation_candidates(generator))
 
 
 def main() -> None:
@@ -81,7 +113,7 @@ def main() -> None:
         return
     path = record.RESULTS / f"recipes-{task.data}.json"
     found = json.loads(path.read_text())["variants"] if path.exists() else {}
-    for name in (PLAIN, *VARIANTS):
+    for name in (PLAIN, *VARIANTS, AVERAGED):
         if name in found:
             continue
         found[name] = train(name, task, X, y)

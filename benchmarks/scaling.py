@@ -24,6 +24,7 @@ from protoattend.encoders.image import FastCNN
 
 ROWS, WIDTHS = 4096, (16, 64, 128)
 FEW_INPUTS = 64  # so few that 2,048 candidates are enough for encoding most of them without gradient
+TICKS = (0.3, 0.5, 1, 2, 5, 10, 20)  # milliseconds
 COMMON = {"max_epochs": 1, "mixup": 0.0, "validation_fraction": 0.0, "random_state": 0, "verbose": 0, "augment": None}
 Ways = Mapping[str, tuple[type[Any], dict[str, Any]]]
 Curve = dict[int, dict[str, float]]  # at each size, milliseconds a row of each method
@@ -56,6 +57,7 @@ def by_candidates(X: np.ndarray, y: np.ndarray, sizes: Sequence[int], rounds: in
 
 
 def by_processes(X: np.ndarray, y: np.ndarray, counts: Sequence[int], rounds: int) -> Curve:
+    """The plain encoder is always trained by one process, with all threads."""
     found = {}
     for count in counts:
         ways: Ways = {
@@ -88,6 +90,7 @@ def draw(curves: Mapping[str, Curve], path: str) -> None:
             ax.plot(list(curve), [found[name] for found in curve.values()], "o-", label=name)
         ax.set(xlabel=title, xscale="log", yscale="log")
         ax.set_xticks(list(curve), [f"{size:,}" for size in curve], minor=False)
+        ax.set_yticks(TICKS, [f"{time:g}" for time in TICKS])
         ax.minorticks_off()
         ax.legend(frameon=False)
     axes[0].set_ylabel("milliseconds a training row")

@@ -52,14 +52,15 @@ EXPLAINED = 500
 @dataclass(frozen=True)
 class Task:
     data: str
+    channels: int
     augment: Augmentation
     epochs: int
     seeds: int
 
 
 TASKS = (
-    Task("fashion-mnist", Augmentation(padding=1, horizontal=True), epochs=4, seeds=3),
-    Task("cifar-10", Augmentation(padding=2, horizontal=True), epochs=5, seeds=1),
+    Task("fashion-mnist", 1, Augmentation(padding=1, horizontal=True), epochs=4, seeds=3),
+    Task("cifar-10", 3, Augmentation(padding=2, horizontal=True), epochs=5, seeds=1),
 )
 
 
@@ -82,7 +83,7 @@ def train(method: str, task: Task, rows: tuple[np.ndarray, np.ndarray], seed: in
     kind, params = METHODS[method]
     (X_held, X), (y_held, y) = ((part[:HELD_OUT], part[HELD_OUT:]) for part in rows)
     clf = kind(
-        encoder=half_width(X, seed),
+        encoder=half_width(task.channels, seed),
         augment=task.augment,
         max_epochs=task.epochs,
         random_state=seed,
@@ -104,7 +105,7 @@ def epoch_times(task: Task, rows: tuple[np.ndarray, np.ndarray], rounds: int, st
     for turn in range(rounds + 1):
         for name, (kind, params) in (METHODS | SAMPLED).items():
             shared = {**COMMON, "augment": task.augment}
-            clf = kind(encoder=half_width(X, 0), max_epochs=1, random_state=0, **shared, **params).fit(X, y)
+            clf = kind(encoder=half_width(task.channels, 0), max_epochs=1, random_state=0, **shared, **params).fit(X, y)
             if turn:  # the first round warms up
                 times[name].append(clf.history_[0].seconds)
     return times
@@ -115,7 +116,12 @@ def reencoding(task: Task, rows: tuple[np.ndarray, np.ndarray], rounds: int) -> 
     X, y = (part[: MANY + FEW_INPUTS] for part in rows)
     # Scores are flat before any training, and then every candidate has weight.
     clf = ProtoAttendClassifier(
-        encoder=half_width(X, 0), augment=task.augment, n_prototypes=None, max_epochs=2, random_state=0, **COMMON
+        encoder=half_width(task.channels, 0),
+        augment=task.augment,
+        n_prototypes=None,
+        max_epochs=2,
+        random_state=0,
+        **COMMON,
     ).fit(X, y)
     model, samples = clf.model_.train(), clf.inputs_.tensor(clf.inputs_.source(X))
     x, candidates = samples[:FEW_INPUTS], samples[FEW_INPUTS:]
@@ -243,10 +249,10 @@ def _cell(value: Any) -> str:
     return " ".join(map(_cell, value)) if isinstance(value, list) else f"{value:.3f}" if value < 10 else f"{value:.0f}"
 
 
-def half_width(X: np.ndarray, seed: int) -> nn.Module:
-    """Return the encoder for images X; built before fit, it takes no part in the seed of fit."""
+def half_width(channels: int, seed: int) -> nn.Module:
+    """Return the encoder; built before fit, it takes no part in the seed of fit."""
     torch.manual_seed(seed)
-    return FastCNN(3 if X.ndim == 4 else 1, WIDTHS)
+    return FastCNN(channels, WIDTHS)
 
 
 def _ratios(times: Mapping[str, list[float]]) -> dict[str, float]:

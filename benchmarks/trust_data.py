@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 from quality import EXPERIMENTS
 from sklearn.datasets import load_digits
+from training_cost import half_width
 
 from protoattend.data import datasets
-from protoattend.encoders.image import FastCNN
 from protoattend.errors import UserError
 
-HALF_WIDTHS = (16, 64, 128)
 OTHERS = ("mnist", "notmnist", "fruits")
 
 
@@ -56,7 +55,7 @@ def noisy_digits() -> tuple[Any, np.ndarray, Mapping[str, Any]]:
 
 def noisy_fashion() -> tuple[Any, np.ndarray, Mapping[str, Any]]:
     train = datasets.load("fashion-mnist")
-    return train.X[:10_000], train.y[:10_000], {"encoder": FastCNN(1, HALF_WIDTHS), "max_epochs": 8}
+    return train.X[:10_000], train.y[:10_000], {"encoder": half_width(1, seed=0), "max_epochs": 8}
 
 
 def noisy_adult() -> tuple[Any, np.ndarray, Mapping[str, Any]]:
