@@ -96,7 +96,8 @@ def test_every_method_on_every_kind(any_kind: Any) -> None:
         scores = classifier.ood_score(X[:20], method)
         assert scores.shape == (20,)
         assert np.isfinite(scores).all()
-    np.testing.assert_allclose(classifier.ood_score(X[:20]), 1 - classifier.confidence(X[:20]))
+    np.testing.assert_allclose(classifier.ood_score(X[:20], "disagreement"), 1 - classifier.confidence(X[:20]))
+    np.testing.assert_array_equal(classifier.ood_score(X[:20]), classifier.ood_score(X[:20], "neighbours"))
     with pytest.raises(UserError, match="did you mean 'energy'"):
         classifier.ood_score(X[:20], "enrgy")
 
@@ -111,6 +112,14 @@ def test_key_neighbours_against_scikit_learn(wine_classifier: ProtoAttendClassif
     own = ood.Seen(database, wine_classifier._encode(wine[0]), own=torch.arange(len(database)))
     eleventh = NearestNeighbors(n_neighbors=11).fit(keys).kneighbors(keys)[0][:, -1]
     np.testing.assert_allclose(METHODS["key-neighbours"](own), eleventh, atol=1e-4 if dtype is None else 0.1)
+
+
+def test_distances_part_by_part_are_those_to_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    generator = torch.Generator().manual_seed(0)
+    features, reference = torch.randn(300, 5, generator=generator), torch.randn(100, 5, generator=generator)
+    expected = NearestNeighbors(n_neighbors=10).fit(reference).kneighbors(features)[0][:, -1]
+    monkeypatch.setattr(ood, "REFERENCE_ROWS", 7)  # fewer than the neighbours asked for
+    np.testing.assert_allclose(ood.neighbour_distance(features, reference, 10), expected, atol=1e-6)
 
 
 def test_entropy_by_explanations(digit_classifier: ProtoAttendClassifier, few_digits: Any) -> None:

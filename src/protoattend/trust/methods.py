@@ -122,16 +122,16 @@ class TrustMixin:
         """Return a monitor with X, unseen in training, as reference; feed it `clf.prototype_usage(X_new)`."""
         return DriftMonitor(self.prototype_usage(X), false_alarm=false_alarm)
 
-    def ood_score(self, X: Any, method: str = "disagreement") -> np.ndarray:
+    def ood_score(self, X: Any, method: str = "neighbours") -> np.ndarray:
         """Return how strange each row is `(n,)`; higher is further from the training data.
 
-        "disagreement" is the paper's 1 - C_i; "largest-score", "entropy", "own-value", "energy", "own-energy",
-        "neighbours" and "key-neighbours" read other signals of the same forward. "combined" is
-        `ood_detector().score(X)`, the best.
+        "neighbours" is how far its value is from those of the candidates. "disagreement" is the paper's 1 - C_i, which
+        needs many prototypes to tell anything; "key-neighbours", "largest-score", "entropy", "own-value", "energy" and
+        "own-energy" read other signals of the same forward. "combined" is `ood_detector().score(X)`, the best.
         """
         return self._strangeness(method)(X)
 
-    def ood_curve(self, X_usual: Any, X_strange: Any, method: str = "disagreement") -> OodCurve:
+    def ood_curve(self, X_usual: Any, X_strange: Any, method: str = "neighbours") -> OodCurve:
         """Return how well a method of `ood_score` tells strange rows from usual ones: `auroc`, `fpr95`, `plot()`."""
         score = self._strangeness(method)
         return OodCurve.from_scores(score(X_usual), score(X_strange), name=method)

@@ -20,6 +20,7 @@ from protoattend.database.store import CandidateDatabase
 from protoattend.errors import UserError, choose
 
 NEIGHBOURS = 10
+REFERENCE_ROWS = 1 << 16  # that distances are taken to at a time
 
 
 @dataclass(frozen=True)
@@ -68,10 +69,16 @@ def neighbour_distance(features: Tensor, reference: Tensor, k: int = NEIGHBOURS)
     k = min(k, len(reference))
     if k < 1:
         raise UserError("a distance needs at least one reference row, but there is none; pass some.")
-    nearest = [
-        torch.cdist(part.double(), reference.double()).kthvalue(k, dim=1).values for part in features.split(QUERIES)
-    ]
-    return torch.cat(nearest).numpy()
+    return torch.cat([_nearest(part.double(), reference, k)[:, -1] for part in features.split(QUERIES)]).numpy()
+
+
+def _nearest(features: Tensor, reference: Tensor, k: int) -> Tensor:
+    """Return the k least distances `(n, k)`, ascending; those to millions of rows are never held all at once."""
+    least = features.new_empty(len(features), 0)
+    for some in reference.split(REFERENCE_ROWS):
+        found = torch.cat([least, torch.cdist(features, some.double())], dim=1)
+        least = found.topk(min(k, found.shape[1]), dim=1, largest=False).values
+    return least
 
 
 def _disagreement(seen: Seen) -> np.ndarray:

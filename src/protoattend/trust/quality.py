@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
+from scipy.spatial.distance import cdist
 
 from protoattend.errors import UserError
 from protoattend.trust import display
@@ -199,8 +200,8 @@ def diversity(rows: np.ndarray, weights: np.ndarray, train: TrainingSet) -> floa
     for found, p in zip(rows, weights, strict=True):
         found, p = found[p > 0], p[p > 0]
         like = np.array([generator.choice(of_class[label]) for label in train.labels[found]])
-        distances += p @ _distances(features[found]) @ p
-        expected += p @ _distances(features[like]) @ p
+        distances += p @ cdist(features[found], features[found]) @ p
+        expected += p @ cdist(features[like], features[like]) @ p
     return distances / expected if expected > 0 else float("nan")  # one prototype each has no pairs
 
 
@@ -264,8 +265,3 @@ def _shares(rows: np.ndarray, weights: np.ndarray, *, n_train: int) -> tuple[np.
             f"{found[strange][0]}; give what only fills up a weight of 0."
         )
     return np.where(sizes > 0, found, 0), sizes / sizes.sum(1, keepdims=True)
-
-
-def _distances(features: np.ndarray) -> np.ndarray:
-    squares = (features**2).sum(1)
-    return np.sqrt(np.maximum(squares[:, None] + squares[None, :] - 2 * features @ features.T, 0.0))
