@@ -26,6 +26,7 @@ TITLES = {
     "adult-mlp": 'Adult, "mlp"',
     "fashion-fast-cnn": 'Fashion-MNIST, "fast-cnn"',
     "cifar-fast-cnn": 'CIFAR-10, "fast-cnn"',
+    "cifar-half-width": 'CIFAR-10, half-width "fast-cnn", 8 epochs',
     "dbpedia-vdcnn": 'DBPedia (subset), "vdcnn" of the paper',
     "dbpedia-frozen": "DBPedia (subset), frozen MiniLM",
     "fruits-resnet32": 'Fruits (subset), "resnet32" of the paper',
@@ -225,7 +226,8 @@ def trust(found: dict[str, Figures]) -> str:
         parts.append(
             (
                 TITLES.get(name, name),
-                f"{risk['aurc']:.4f} ({risk['n_prototypes']:,.0f} prototypes)",
+                f"{risk['aurc']:.4f}",
+                f"{risk['sparsemax']['aurc']:.4f}",
                 f"{risk['aurc_probability']:.4f}",
                 f"{risk['aurc_msp']:.4f}",
                 f"{risk['aurc_knn']:.4f}",
@@ -235,21 +237,22 @@ def trust(found: dict[str, Figures]) -> str:
             )
         )
     head = (
-        "data", "AURC of C", "of our probabilities", "of plain MSP", "of kNN", "coverage of sets",
+        "data", "AURC of C, softmax", "sparsemax", "of our probabilities", "of plain MSP", "of kNN", "coverage of sets",
         "strange inputs, AUROC", "best peer",
     )  # fmt: skip
     answers = _section(
         "Trust (`trust.py`)",
-        "AURC is the mean error over all coverages: less is better. Coverage is that of prediction sets, by the one "
-        "asked for. AUROC is the mean over all strange sets.",
+        "AURC is the mean error over all coverages: less is better. Softmax attention ranks as it was trained; of "
+        "sparsemax the number of prototypes was chosen on the other half of the images. Coverage is that of prediction "
+        "sets, by the one asked for. AUROC is the mean over all strange sets.",
         head,
         parts,
     )
     numbers = list(next(iter(figures["images"].values()))["selective"]["by_number_of_prototypes"])
     finer = _section(
         "Confidence by number of prototypes (`trust.py`)",
-        "AURC of C. Few prototypes mostly agree, rightly or not; of many, some disagree where an answer is wrong. "
-        "`database_.refocus(n)` sets the number without training; above, it was chosen on the other half of images.",
+        "AURC of C by sparsemax. Few prototypes mostly agree, rightly or not; of many, some disagree where an answer "
+        "is wrong. `database_.refocus(n)` sets the number without training.",
         ("data", *numbers),
         [
             (TITLES.get(name, name), *(f"{by[number]['aurc']:.4f}" for number in numbers))

@@ -3,11 +3,12 @@
     PROTOATTEND_DATA=../shared/data python benchmarks/trust.py --work FOLDER [--quick] [--seed 0]
 
 Fashion-MNIST and CIFAR-10 classifiers are trained once, as quality.py does, and kept in FOLDER, like what each further
-part computes, so that a run that was stopped goes on where it was; what `quality.py NAME --keep FOLDER` kept is used.
-Half of the test split is held out for calibration; with how many prototypes C ranks answers best is chosen on one half
-and measured on the other, both ways round. Peers are MSP, energy and kNN of the plain encoder and of our own, and
-cleanlab with the cross-validated probabilities of the same models. `--quick` takes digits for everything and writes
-nothing but FOLDER. Writes benchmarks/results/trust.json. Ratios are ours / peer.
+part computes, so that a run that was stopped goes on where it was; what `quality.py fashion-fast-cnn --keep FOLDER`
+kept is used. Half of the test split is held out for calibration. Answers are ranked by C of softmax attention, as in
+the paper, and by that of sparsemax at the number of prototypes that is best on the other half. Peers are MSP, energy
+and kNN of the plain encoder and of our own, and cleanlab with the cross-validated probabilities of the same models.
+`--quick` takes digits for everything and writes nothing but FOLDER. Writes benchmarks/results/trust.json. Ratios are
+ours / peer.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import copy
 import json
 import tempfile
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -56,11 +58,11 @@ def kept(path: Path, make: Callable[[], Arrays]) -> Arrays:
         return dict(arrays)
 
 
-def classifier(work: Path, data: trust_data.Images, seed: int) -> ProtoAttendClassifier:
-    """Return our classifier from `work`, trained first where it is not there yet."""
-    folder = work / "protoattend"
+def classifier(folder: Path, data: trust_data.Images, seed: int, normalize: str) -> ProtoAttendClassifier:
+    """Return our classifier from `folder`, trained first where it is not there yet."""
     if not folder.exists():
-        ProtoAttendClassifier(**data.params, random_state=seed).fit(data.X, data.y).save(folder)
+        ours = ProtoAttendClassifier(**data.params, normalize=normalize, random_state=seed)
+        ours.fit(data.X, data.y).save(folder)
     encoder = data.params.get("encoder")
     return ProtoAttendClassifier.load(
         folder, encoder=copy.deepcopy(encoder) if isinstance(encoder, torch.nn.Module) else None
@@ -71,10 +73,14 @@ def sets(data: trust_data.Images) -> dict[str, np.ndarray]:
     return {"test": data.X_test, **data.strange}
 
 
-def features(model: ProtoAttend, inputs: Any, data: trust_data.Images) -> Arrays:
+def every_set(data: trust_data.Images) -> dict[str, np.ndarray]:
+    return {"train": data.X, "held": data.X_held, **sets(data)}
+
+
+def features(model: ProtoAttend, inputs: Any, by_name: Mapping[str, np.ndarray]) -> Arrays:
     """Return what the encoder makes of every image `(n, d)`, by set: the slow part, and all that scores are made of."""
     found = {}
-    for name, X in {"train": data.X, "held": data.X_held, **sets(data)}.items():
+    for name, X in by_name.items():
         found[name] = encoder_features(model, inputs.tensor(inputs.source(X))).float().numpy()
         print(f"features of {name}: {found[name].shape}", flush=True)
     return found
@@ -142,25 +148,36 @@ def aurc(confidence: np.ndarray, correct: np.ndarray) -> float:
     return risk_coverage(confidence, correct).aurc
 
 
-def selective(ours: ProtoAttendClassifier, rows: Arrays, plain: Arrays, data: trust_data.Images) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Ranked:
+    """A classifier with what its encoder makes of the images."""
+
+    classifier: ProtoAttendClassifier
+    rows: Arrays
+
+
+def selective(sparse: Ranked, soft: Ranked, plain: Arrays, data: trust_data.Images) -> dict[str, Any]:
     """Return AURC of our confidence, of the plain encoder's MSP and of the share of agreeing neighbours.
 
     All are means over the two halves of the test split: a few hundred errors in one make a ratio too coarse. With how
-    many prototypes C is taken is chosen on the other half.
+    many prototypes the C of sparsemax is taken is chosen on the other half.
     """
     labels = {"held": data.y_held, "test": data.y_test}
     by_number = {}
     for number in PROTOTYPES:
-        ours.database_.refocus(number)
-        by_number[number] = {half: ranking(ours, rows[half], y) for half, y in labels.items()}
+        sparse.classifier.database_.refocus(number)
+        by_number[number] = {half: ranking(sparse, half, y) for half, y in labels.items()}
         print(f"{number} prototypes: {by_number[number]}", flush=True)
-    halves = []
-    for half, other in (("test", "held"), ("held", "test")):
-        best = min(PROTOTYPES, key=lambda number: by_number[number][other]["aurc"])
-        theirs = peer_ranking(plain, half, labels[half], np.unique(data.y))
-        halves.append({"n_prototypes": best, **by_number[best][half], **theirs})
-    means = {number: _means(list(by_half.values())) for number, by_half in by_number.items()}
-    return {**_means(halves), "halves": halves, "by_number_of_prototypes": means}
+    best = {
+        half: min(PROTOTYPES, key=lambda number: by_number[number][other]["aurc"])
+        for half, other in (("test", "held"), ("held", "test"))
+    }
+    return {
+        **_means([ranking(soft, half, y) for half, y in labels.items()]),
+        **_means([peer_ranking(plain, half, y, np.unique(data.y)) for half, y in labels.items()]),
+        "sparsemax": _means([by_number[best[half]][half] for half in labels]) | {"n_prototypes": best},
+        "by_number_of_prototypes": {number: _means(list(by_half.values())) for number, by_half in by_number.items()},
+    }
 
 
 def _means(parts: list[dict[str, float]]) -> dict[str, float]:
@@ -177,9 +194,9 @@ def peer_ranking(plain: Arrays, half: str, y: np.ndarray, classes: np.ndarray) -
     }
 
 
-def ranking(ours: ProtoAttendClassifier, rows: np.ndarray, y: np.ndarray) -> dict[str, float]:
-    decisions = ours.database_.decide(for_attention(ours, rows).queries)
-    correct = ours.classes_[decisions.predicted.numpy()] == y
+def ranking(ours: Ranked, half: str, y: np.ndarray) -> dict[str, float]:
+    decisions = ours.classifier.database_.decide(for_attention(ours.classifier, ours.rows[half]).queries)
+    correct = ours.classifier.classes_[decisions.predicted.numpy()] == y
     return {
         "accuracy": float(correct.mean()),
         "aurc": aurc(decisions.confidence.numpy(), correct),
@@ -236,10 +253,15 @@ def label_precision(found: Arrays) -> dict[str, float]:
 def images(name: str, data: trust_data.Images, work: Path, seed: int) -> dict[str, Any]:
     """Measure everything on one set of images."""
     work.mkdir(parents=True, exist_ok=True)
-    ours = classifier(work, data, seed)
+    ours, soft = (
+        classifier(work / folder, data, seed, normalize)
+        for folder, normalize in (("protoattend", "sparsemax"), ("softmax", "softmax"))
+    )
     model = plain_model(work, ours, data, seed)
-    rows = kept(work / "features.npz", lambda: features(ours.model_, ours.inputs_, data))
-    plain_rows = kept(work / "plain-features.npz", lambda: features(model, ours.inputs_, data))
+    rows = kept(work / "features.npz", lambda: features(ours.model_, ours.inputs_, every_set(data)))
+    plain_rows = kept(work / "plain-features.npz", lambda: features(model, ours.inputs_, every_set(data)))
+    halves = {"held": data.X_held, "test": data.X_test}
+    soft_rows = kept(work / "softmax-features.npz", lambda: features(soft.model_, soft.inputs_, halves))
     plain = kept(work / "plain.npz", lambda: peers(model, plain_rows, data))
     own = kept(work / "own-peers.npz", lambda: peers(ours.model_, rows, data))
     mine = kept(work / "ours.npz", lambda: our_scores(ours, rows, data))
@@ -251,7 +273,8 @@ def images(name: str, data: trust_data.Images, work: Path, seed: int) -> dict[st
     print(f"{name}: combined {means['ours combined']:.4f}, best peer {peer} {means[peer]:.4f}", flush=True)
     return {
         "conformal": conformal(ours, data),
-        "selective": selective(ours, rows, plain, data),  # last: it changes the number of prototypes
+        # last: it changes the number of prototypes
+        "selective": selective(Ranked(ours, rows), Ranked(soft, soft_rows), plain, data),
         "ood_auroc": table,
         "ood_best_peer": peer,
         "ood_margin": margin,
