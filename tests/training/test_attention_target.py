@@ -13,7 +13,7 @@ from protoattend.core.mixup import Mix
 from protoattend.core.model import ProtoAttend
 from protoattend.errors import UserError
 from protoattend.training.batches import Batch
-from protoattend.training.candidates import InBatchStrategy
+from protoattend.training.candidates import BankStrategy, InBatchStrategy
 from protoattend.training.config import TrainingConfig
 from protoattend.training.losses import prototype_terms
 
@@ -59,13 +59,54 @@ def test_where_labels_teach_nothing_else_they_teach_attention(objective: str) ->
     assert changed(losses(BATCH, **params), losses(RELABELLED, **params)) == {objective}
 
 
-@pytest.mark.parametrize("mix", [None, Mix.draw(6, 1.0, torch.Generator().manual_seed(3))])
+MIX = Mix.draw(6, 1.0, torch.Generator().manual_seed(3))
+
+
+@pytest.mark.parametrize("mix", [None, MIX])
 def test_rows_count_as_often_as_their_weights_say(mix: Mix | None) -> None:
     batch = replace(BATCH, mix=mix)
     weights = torch.tensor([3.0, 1.0, 1.0, 1.0, 1.0, 1.0])
     own = {"attention_target": "own"}
-    assert changed(losses(batch, **own), losses(batch, weights, **own)) == {"self", "prototype", "joint"}
+    everything = {"self", "prototype", "joint"} | ({"agreement"} if mix else set())
+    assert changed(losses(batch, **own), losses(batch, weights, **own)) == everything
     assert losses(batch, 2 * weights, **own) == pytest.approx(losses(batch, weights, **own))
+
+
+def test_attention_learns_doubt_from_blends_alone() -> None:
+    blends, own = replace(BATCH, mix=MIX), {"attention_target": "own"}
+    assert "agreement" in losses(blends, **own)
+    assert "agreement" not in losses(BATCH, **own)
+    assert "agreement" not in losses(blends)  # the paper's targets, and nothing else
+    assert set(losses(blends, objective="self", **own)) == {"self"}  # attention is not trained at all
+    grouped = replace(blends, y=torch.arange(6) // 2)  # who shares a label is another question than which label it is
+    assert changed(losses(blends, **own), losses(grouped, **own)) == {"self", "agreement"}
+
+
+def test_agreement_is_of_what_inputs_and_candidates_are_made_of() -> None:
+    torch.manual_seed(0)
+    model = ProtoAttend(Blending(), n_classes=3, in_features=4)
+    batch = replace(BATCH, mix=MIX)
+    draw = InBatchStrategy().draw(batch, 0.5)
+    weights = model(batch.x, draw.source, draw.exclude(batch.parents), batch.mix).weights.tolist()
+    votes = [[0.0] * 3 for _ in range(6)]
+    for i, (partner, share) in enumerate(zip(MIX.partner.tolist(), MIX.share.tolist(), strict=True)):
+        votes[i][int(BATCH.y[i])] += share
+        votes[i][int(BATCH.y[partner])] += 1 - share
+    expected = 0.0
+    for i in range(6):
+        for c in range(3):
+            mass = sum(weights[i][j] * votes[j][c] for j in range(6))
+            expected += (mass - votes[i][c]) ** 2 / 6
+    assert losses(batch, attention_target="own")["agreement"] == pytest.approx(expected, rel=1e-5)
+
+
+def test_candidates_of_past_steps_vote_for_their_own_label() -> None:
+    bank, batch = BankStrategy(size=6), replace(BATCH, mix=MIX)
+    model = ProtoAttend(Blending(), n_classes=3, in_features=4)
+    bank.remember(model.encode(BATCH.x), RELABELLED)
+    votes = bank.draw(batch, 0.5).votes(3)
+    torch.testing.assert_close(votes[:6], batch.votes(3))
+    torch.testing.assert_close(votes[6:], RELABELLED.votes(3))
 
 
 def test_unknown_name() -> None:

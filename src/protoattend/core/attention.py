@@ -60,6 +60,15 @@ def confidence_loss(
     return -_mean(torch.where(agree, weights, 0.0).sum(-1), input_weights)
 
 
+def agreement_loss(mass: Tensor, votes: Tensor, input_weights: Tensor | None = None) -> Tensor:
+    """Return 1/B sum_ic (m_ic - t_ic)^2: smallest when the class mass m `(B, C)` is divided as the input is.
+
+    `votes` t `(B, C)` is how much of each label an input is made of, such as a half of two labels for a blend. Unlike
+    L_conf it does not reward agreement as such, but as much of it as there should be.
+    """
+    return _mean((mass - votes).square().sum(-1), input_weights)
+
+
 def _mean(of_inputs: Tensor, input_weights: Tensor | None) -> Tensor:
     return of_inputs.mean() if input_weights is None else (of_inputs * input_weights).mean()
 

@@ -76,6 +76,11 @@ class Batch:
         mix = None if self.mix is None else self.mix.to(device)
         return replace(self, x=self.x.to(device), y=self.y.to(device), rows=self.rows.to(device), mix=mix)
 
+    def votes(self, n_classes: int) -> Tensor:
+        """Return how much of each label every input is made of `(B, n_classes)`."""
+        pure = F.one_hot(self.y, n_classes).float()
+        return pure if self.mix is None else self.mix(pure)
+
     def targets(self, n_classes: int, weights: Tensor | None = None, smoothing: float = 0.0) -> Tensor:
         """Return the labels, or what smoothing, the weights `(B,)` and blending make of them, `(B, n_classes)`."""
         if weights is None and self.mix is None and not smoothing:

@@ -8,6 +8,7 @@ from typing import Protocol
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from protoattend.core.model import BatchAndStored, Candidates, Encoded, Fresh, InBatch, Reencoded
 from protoattend.core.ranks import gather, ranks
@@ -23,11 +24,23 @@ Shuffled = Callable[[torch.Generator], Tensor]
 
 @dataclass(frozen=True)
 class Draw:
-    """The candidates of one step, with their labels `(D,)` and the training rows they are made of `(D, 2)`."""
+    """The candidates of one step, with their labels `(D,)` and the training rows they are made of `(D, 2)`.
+
+    `batch` are the inputs, blended or not, where these come first among the candidates.
+    """
 
     source: Candidates
     labels: Tensor
     parents: Tensor
+    batch: Batch | None = None
+
+    def votes(self, n_classes: int) -> Tensor:
+        """Return how much of each label every candidate is made of `(D, n_classes)`."""
+        pure = F.one_hot(self.labels, n_classes).float()
+        if self.batch is None:
+            return pure
+        blended = gather(self.batch.votes(n_classes))
+        return torch.cat([blended, pure[len(blended) :]])
 
     def exclude(self, parents: Tensor) -> Tensor:
         """Return `(B, D)`, true where inputs made of `parents` `(B, 2)` have a row in common with a candidate.
@@ -69,7 +82,7 @@ class InBatchStrategy(_Forgetful):
     """Every other sample of the batch is a candidate."""
 
     def draw(self, batch: Batch, progress: float) -> Draw:
-        return Draw(InBatch(), gather(batch.y), gather(batch.parents))
+        return Draw(InBatch(), gather(batch.y), gather(batch.parents), batch)
 
 
 class SampledStrategy(_Forgetful):
@@ -109,11 +122,12 @@ class BankStrategy:
         labels, parents = gather(batch.y), gather(batch.parents)
         self.held = {name: column.to(labels.device) for name, column in self.held.items()}  # from a checkpoint: the CPU
         if not self.held or progress < self.WARM_UP:
-            return Draw(InBatch(), labels, parents)
+            return Draw(InBatch(), labels, parents, batch)
         return Draw(
             BatchAndStored(self.held["keys"], self.held["values"]),
             torch.cat([labels, self.held["labels"]]),
             torch.cat([parents, self.held["parents"]]),
+            batch,
         )
 
     def remember(self, encoded: Encoded, batch: Batch) -> None:

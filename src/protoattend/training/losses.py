@@ -9,7 +9,7 @@ from functools import partial
 from torch import Tensor
 from torch.nn import functional as F
 
-from protoattend.core.attention import confidence_loss, sparsity_loss
+from protoattend.core.attention import agreement_loss, confidence_loss, sparsity_loss
 from protoattend.core.model import Output, ProtoAttend
 from protoattend.core.objectives import SELF, TERM_NAMES, objective
 from protoattend.training.batches import Batch
@@ -29,7 +29,8 @@ def prototype_terms(
     """Return the paper's loss: the objective's cross entropies and the two regularisers.
 
     Towards "own" targets the self term alone learns from labels, and attention learns to decide as the input's own
-    value does, so that it neither doubles nor disturbs what labels teach the encoder.
+    value does, so that it neither doubles nor disturbs what labels teach the encoder. Where inputs are blended, it also
+    learns doubt: of a blend, as much prototype weight as there is of a label in it is to carry that label.
     `row_weights` `(n,)` is how many times each training row counts, as an input and as a candidate; None is once each.
     """
     weights = objective(config.objective)
@@ -58,6 +59,8 @@ def prototype_terms(
             TERM_NAMES[alpha]: weight(progress) * (to_labels if alpha == SELF else of_attention)(output.logits(alpha))
             for alpha, weight in weights.items()
         }
+        if towards_own and batch.mix is not None and len(weights) > 1:
+            losses["agreement"] = _agreement(output, draw, batch, input_weights)
         return losses | _regularisers(config, output, draw, batch.y, input_weights)
 
     return terms
@@ -86,6 +89,13 @@ def _own_decision(logits: Tensor, targets: Tensor, class_weight: Tensor | None) 
     own = logits.detach().softmax(1)
     labels = targets if targets.is_floating_point() else F.one_hot(targets, own.shape[1]).to(own.dtype)
     return own * (labels if class_weight is None else labels * class_weight).sum(1, keepdim=True)
+
+
+def _agreement(output: Output, draw: Draw, batch: Batch, input_weights: Tensor | None) -> Tensor:
+    n_classes = output.self_logits.shape[1]
+    votes = draw.votes(n_classes)
+    mass = output.weights @ (votes if output.chosen is None else votes[output.chosen]).to(output.weights.dtype)
+    return agreement_loss(mass, batch.votes(n_classes).to(mass.dtype), input_weights)
 
 
 def _mean_one(weights: Tensor | None) -> Tensor | None:
