@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -26,10 +27,10 @@ class Blending(nn.Module):
         return x if mix is None else mix(x)
 
 
-def losses(batch: Batch, row_weights: Tensor | None = None, **config: str) -> dict[str, float]:
+def losses(batch: Batch, row_weights: Tensor | None = None, **config: Any) -> dict[str, float]:
     torch.manual_seed(0)
     model = ProtoAttend(Blending(), n_classes=3, in_features=4)
-    terms = prototype_terms(TrainingConfig(**config), InBatchStrategy(), row_weights=row_weights)  # type: ignore[arg-type]
+    terms = prototype_terms(TrainingConfig(**config), InBatchStrategy(), row_weights=row_weights)
     return {name: float(term.detach()) for name, term in terms(model, batch, 0.5).items()}
 
 
@@ -66,17 +67,16 @@ MIX = Mix.draw(6, 1.0, torch.Generator().manual_seed(3))
 def test_rows_count_as_often_as_their_weights_say(mix: Mix | None) -> None:
     batch = replace(BATCH, mix=mix)
     weights = torch.tensor([3.0, 1.0, 1.0, 1.0, 1.0, 1.0])
-    own = {"attention_target": "own"}
-    everything = {"self", "prototype", "joint"} | ({"agreement"} if mix else set())
+    own = {"attention_target": "own", "agreement_weight": 1.0}
+    everything = {"self", "prototype", "joint", "agreement"}
     assert changed(losses(batch, **own), losses(batch, weights, **own)) == everything
     assert losses(batch, 2 * weights, **own) == pytest.approx(losses(batch, weights, **own))
 
 
-def test_attention_learns_doubt_from_blends_alone() -> None:
-    blends, own = replace(BATCH, mix=MIX), {"attention_target": "own"}
+def test_attention_learns_doubt_from_blends() -> None:
+    blends, own = replace(BATCH, mix=MIX), {"attention_target": "own", "agreement_weight": 1.0}
     assert "agreement" in losses(blends, **own)
-    assert "agreement" not in losses(BATCH, **own)
-    assert "agreement" not in losses(blends)  # the paper's targets, and nothing else
+    assert "agreement" not in losses(blends, agreement_weight=1.0)  # the paper's targets, and nothing else
     assert set(losses(blends, objective="self", **own)) == {"self"}  # attention is not trained at all
     grouped = replace(blends, y=torch.arange(6) // 2)  # who shares a label is another question than which label it is
     assert changed(losses(blends, **own), losses(grouped, **own)) == {"self", "agreement"}
@@ -97,7 +97,15 @@ def test_agreement_is_of_what_inputs_and_candidates_are_made_of() -> None:
         for c in range(3):
             mass = sum(weights[i][j] * votes[j][c] for j in range(6))
             expected += (mass - votes[i][c]) ** 2 / 6
-    assert losses(batch, attention_target="own")["agreement"] == pytest.approx(expected, rel=1e-5)
+    found = losses(batch, attention_target="own", agreement_weight=2.0)["agreement"]
+    assert found == pytest.approx(2 * expected, rel=1e-5)
+
+
+@pytest.mark.parametrize(("shape", "mixup", "taught"), [((8, 8), 1, True), ((8, 8), 0, False), ((64,), 1, False)])
+def test_blended_images_alone_teach_it(shape: tuple[int, ...], mixup: float, taught: bool) -> None:
+    X = torch.randn(40, *shape, generator=torch.Generator().manual_seed(0)).numpy()
+    clf = ProtoAttendClassifier(max_epochs=1, mixup=mixup, random_state=0, verbose=0).fit(X, [0, 1] * 20)
+    assert ("agreement" in clf.history_[0].losses) == taught
 
 
 def test_candidates_of_past_steps_vote_for_their_own_label() -> None:

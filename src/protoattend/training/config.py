@@ -17,6 +17,7 @@ class TrainingConfig:
     attention_target: str = "label"
     lambda_sparse: float = 0.0
     lambda_conf: float = 0.0
+    agreement_weight: float = 0.0
     batch_size: int = 256
     max_epochs: int = 20
     learning_rate: float = 2.5e-3

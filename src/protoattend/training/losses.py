@@ -30,7 +30,8 @@ def prototype_terms(
 
     Towards "own" targets the self term alone learns from labels, and attention learns to decide as the input's own
     value does, so that it neither doubles nor disturbs what labels teach the encoder. Where inputs are blended, it also
-    learns doubt: of a blend, as much prototype weight as there is of a label in it is to carry that label.
+    learns doubt by `agreement_weight`: of a blend, as much prototype weight as there is of a label in it is to carry
+    that label.
     `row_weights` `(n,)` is how many times each training row counts, as an input and as a candidate; None is once each.
     """
     weights = objective(config.objective)
@@ -59,8 +60,8 @@ def prototype_terms(
             TERM_NAMES[alpha]: weight(progress) * (to_labels if alpha == SELF else of_attention)(output.logits(alpha))
             for alpha, weight in weights.items()
         }
-        if towards_own and batch.mix is not None and len(weights) > 1:
-            losses["agreement"] = _agreement(output, draw, batch, input_weights)
+        if config.agreement_weight and towards_own and len(weights) > 1:
+            losses["agreement"] = config.agreement_weight * _agreement(output, draw, batch, input_weights)
         return losses | _regularisers(config, output, draw, batch.y, input_weights)
 
     return terms
