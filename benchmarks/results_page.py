@@ -66,9 +66,9 @@ def _of_doubt(trust: Figures) -> str:
     strange = {score: sum(by.values()) / len(by) for score, by in images["ood_auroc"].items()}
     return (
         f"Fashion-MNIST: ranked by the confidence of softmax attention, errors have an AURC {trust['aurc_vs_msp']:.2f} "
-        f"times that of the plain encoder's probabilities; strange images are told apart with an AUROC of {strange['ours combined']:.3f} (best "
-        f"peer {strange[images['ood_best_peer']]:.3f}). Wrong labels are found with at least "
-        f"{trust['labels_ap_vs_cleanlab']:.2f} times cleanlab's average precision."
+        f"times that of the plain encoder's probabilities; strange images are told apart with an AUROC of "
+        f"{strange['ours combined']:.3f} (best peer {strange[images['ood_best_peer']]:.3f}). Wrong labels are "
+        f"found with at least {trust['labels_ap_vs_cleanlab']:.2f} times cleanlab's average precision."
     )
 
 
