@@ -81,7 +81,7 @@ def set_up(params: Mapping[str, Any], data: Data, generator: torch.Generator) ->
         warn_of_unusual_weights(whole.weights)
     encoder = prepare.make_encoder(params["encoder"], params["views"], whole)
     augment = prepare.make_augment(params["augment"], whole.inputs, encoder)
-    config = prepare.make_config(params, whole.train.rows_of_an_epoch, kind=whole.inputs.kind, can_mix=encoder.can_mix)
+    config = prepare.make_config(params, whole.train.rows_of_an_epoch, kind=whole.inputs.kind, encoder=encoder)
     device = prepare.resolve_device(params["device"])
     trained, prepared = cache_features(encoder, whole, device=device, verbose=params["verbose"])
     model = prepare.make_model(

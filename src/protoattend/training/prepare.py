@@ -228,7 +228,7 @@ def epochs(max_epochs: int | str, n_rows: int, batch_size: int) -> int:
     return int(max_epochs)
 
 
-def make_config(params: Mapping[str, Any], n_rows: int, *, kind: str, can_mix: bool) -> TrainingConfig:
+def make_config(params: Mapping[str, Any], n_rows: int, *, kind: str, encoder: Encoder) -> TrainingConfig:
     """Return the training configuration in an estimator's parameters, checked; `kind` is that of the inputs."""
     for name, allowed, rule in _RULES:
         if not allowed(params[name]):
@@ -242,7 +242,8 @@ def make_config(params: Mapping[str, Any], n_rows: int, *, kind: str, can_mix: b
             f"patience={params['patience']} waits for better validations, but validation_fraction=0 holds no row out; "
             "pass a fraction such as 0.1, or patience=None."
         )
-    mixup = params["mixup"] if can_mix else 0.0
+    mixup = params["mixup"] if encoder.can_mix else 0.0
+    blends_images = bool(mixup) and kind == "images" and not isinstance(encoder.front, Frozen)
     batch_size = min(params["batch_size"], max(n_rows // STEPS_OF_AN_EPOCH, 32), n_rows)
     return TrainingConfig(
         objective=params["objective"],
@@ -251,7 +252,7 @@ def make_config(params: Mapping[str, Any], n_rows: int, *, kind: str, can_mix: b
         lambda_conf=params["lambda_conf"],
         # In tables, labels of alike rows differ by chance, and to learn their shares is to learn that: C ranked worse
         # on held-out rows of Adult (AURC .052 -> .072, five seeds), and better on digits (.012 -> .009, seven splits).
-        agreement_weight=1.0 if kind == "images" and mixup else 0.0,
+        agreement_weight=1.0 if blends_images else 0.0,
         batch_size=batch_size,
         max_epochs=epochs(params["max_epochs"], n_rows, batch_size),
         learning_rate=params["learning_rate"],
