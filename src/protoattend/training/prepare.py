@@ -251,7 +251,7 @@ def make_config(params: Mapping[str, Any], n_rows: int, *, kind: str, encoder: E
         lambda_sparse=params["lambda_sparse"],
         lambda_conf=params["lambda_conf"],
         # In tables, labels of alike rows differ by chance, and to learn their shares is to learn that: C ranked worse
-        # on held-out rows of Adult (AURC .052 -> .072, five seeds), and better on digits (.012 -> .009, seven splits).
+        # on held-out rows of Adult (AURC .052 -> .071, five seeds), and better on digits (.012 -> .009, seven splits).
         agreement_weight=1.0 if blends_images else 0.0,
         batch_size=batch_size,
         max_epochs=epochs(params["max_epochs"], n_rows, batch_size),
