@@ -267,7 +267,24 @@ def trust(found: dict[str, Figures]) -> str:
         ("data and share of wrong labels", "ours", "cleanlab"),
         labels,
     )
-    return f"{answers}\n{finer}\n{wrong}"
+    return f"{answers}\n{finer}\n{_strange_inputs(figures['images'])}\n{wrong}"
+
+
+def _strange_inputs(by_images: dict[str, Figures]) -> str:
+    """Return a table of every score's AUROC on every strange set."""
+    rows = [
+        (TITLES.get(name, name), score, *(f"{auroc:.3f}" for auroc in by_set.values()))
+        for name, images in by_images.items()
+        for score, by_set in images["ood_auroc"].items()
+    ]
+    sets = next(iter(next(iter(by_images.values()))["ood_auroc"].values()))
+    return _section(
+        "Strange inputs (`trust.py`)",
+        "AUROC by score and set, with 8 prototypes; *ours disagreement* is the paper's score, *ours neighbours* what "
+        "`ood_score` gives unless asked otherwise. Below 0.5, strange images look more usual than usual ones.",
+        ("data", "score", *sets),
+        rows,
+    )
 
 
 def noisy_labels(found: dict[str, Figures]) -> str:
