@@ -16,13 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from protoattend.data.augment import (
-    Augmentation,
-    random_crop,
-    random_cutout,
-    random_flip,
-    standardize_per_image,
-)
+from protoattend.data.augment import Augmentation, random_crop, random_cutout, random_flip, standardize_per_image
 
 SEED = 0
 THREADS = 1

@@ -21,9 +21,9 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
 from protoattend import CandidateDatabase, ProtoAttendClassifier
-from protoattend.data import datasets
 from protoattend.database.condense import attention_received, most_attended
 from protoattend.database.store import encode
+from protoattend.datasets import catalogue as datasets
 
 SMALLEST = 8  # candidates of each class, on average
 RANDOM_CHOICES = 5

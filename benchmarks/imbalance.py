@@ -23,7 +23,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils.class_weight import compute_sample_weight
 
 from protoattend import ProtoAttendClassifier
-from protoattend.data.datasets import load, melanoma_or_benign
+from protoattend.datasets.catalogue import load, melanoma_or_benign
 from protoattend.errors import UserError
 
 

@@ -23,7 +23,7 @@ from sklearn.model_selection import train_test_split
 
 from protoattend import ProtoAttendClassifier
 from protoattend.baselines.plain import PlainClassifier
-from protoattend.trust.labels import inject_label_noise
+from protoattend.data_quality.label_errors import inject_label_noise
 
 RATES = (0.0, 0.2, 0.4)
 MIXUPS = (0.0, 1.0)

@@ -21,7 +21,7 @@ from real_encoders import IMAGES, TEXTS, efficientnet_lite0, install_command, mi
 
 from protoattend import ProtoAttendClassifier
 from protoattend.baselines.plain import PlainClassifier
-from protoattend.data.datasets import Dataset, load
+from protoattend.datasets.catalogue import Dataset, load
 from protoattend.encoders.pretrained import Pretrained
 from protoattend.errors import UserError
 

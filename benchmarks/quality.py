@@ -22,10 +22,10 @@ import torch
 from real_encoders import efficientnet_lite0, minilm
 from sklearn.metrics import balanced_accuracy_score
 
-from protoattend import ProtoAttendClassifier, Views
+from protoattend import ProtoAttendClassifier, TestTimeAugmentation
 from protoattend.baselines.plain import PlainClassifier
-from protoattend.data import datasets
 from protoattend.data.augment import PAPER_AUGMENTATION, Augmentation
+from protoattend.datasets import catalogue as datasets
 
 EXPLAINED = 1000  # test rows, spread over the split, whose prototypes are counted
 
@@ -42,7 +42,7 @@ class Experiment:
 
 # For large data: pure samples with smoothed labels, and no row held back, as the schedule ends at the best epoch.
 LARGE = {"mixup": 0.0, "label_smoothing": 0.2, "validation_fraction": 0.0, "optimizer": "sgd"}
-ALL_VIEWS = Views(mirror=True, shift=1)
+ALL_VIEWS = TestTimeAugmentation(mirror=True, shift=1)
 
 EXPERIMENTS: Mapping[str, Experiment] = {
     "adult-mlp": Experiment("adult", lambda: {"encoder": "mlp"}),

@@ -23,13 +23,14 @@ from training_cost import HELD_OUT, TASKS, WIDTHS, Task, half_width
 
 from protoattend import ProtoAttendClassifier
 from protoattend.baselines.plain import PlainClassifier
-from protoattend.data import datasets
-from protoattend.fitting import Data, set_up
-from protoattend.training import loop, prepare
+from protoattend.datasets import catalogue as datasets
+from protoattend.training import loop
+from protoattend.training import setup as prepare
 from protoattend.training.candidates import InBatchStrategy
-from protoattend.training.history import Measures
+from protoattend.training.evaluation import evaluate_with_prototypes, refresh_batch_norm
+from protoattend.training.fit import Data, set_up
+from protoattend.training.history import Metrics
 from protoattend.training.losses import prototype_terms
-from protoattend.training.measure import measure_with_prototypes, refresh_batch_norm
 
 RECIPE: Mapping[str, Any] = {"mixup": 0.0, "label_smoothing": 0.2, "optimizer": "sgd"}
 RECIPE_AS_IT_IS = "in-batch sparsemax"
@@ -65,18 +66,18 @@ def train(name: str, task: Task, X: np.ndarray, y: np.ndarray) -> dict[str, Any]
         "verbose": 0,
     }
     if name == AVERAGED:
-        measures = averaged(ProtoAttendClassifier(**{**shared, **RECIPE}), X, y)
+        metrics = averaged(ProtoAttendClassifier(**{**shared, **RECIPE}), X, y)
     else:
         kind = PlainClassifier if name == PLAIN else ProtoAttendClassifier
-        measures = kind(**{**shared, **RECIPE, **VARIANTS.get(name, {})}).fit(X, y).history_[-1].measures
+        metrics = kind(**{**shared, **RECIPE, **VARIANTS.get(name, {})}).fit(X, y).history_[-1].metrics
     return {
-        "prototype_accuracy": measures.prototype_accuracy,
-        "self_accuracy": measures.self_accuracy,
-        "prototypes95": measures.median_prototypes,
+        "prototype_accuracy": metrics.prototype_accuracy,
+        "self_accuracy": metrics.self_accuracy,
+        "prototypes95": metrics.median_prototypes,
     }
 
 
-def averaged(params: ProtoAttendClassifier, X: np.ndarray, y: np.ndarray) -> Measures:
+def averaged(params: ProtoAttendClassifier, X: np.ndarray, y: np.ndarray) -> Metrics:
     """Train by the recipe, and measure an exponential moving average of the weights instead of the last ones."""
     seed = prepare.draw_seed(params.random_state)
     with prepare.seeded(seed) as generator:
@@ -94,7 +95,7 @@ def averaged(params: ProtoAttendClassifier, X: np.ndarray, y: np.ndarray) -> Mea
             on_step=lambda step: mean.update_parameters(setup.model),
         )
         refresh_batch_norm(mean.module, data.train, setup.config.batch_size)
-        return measure_with_prototypes(mean.module, data.validation, data.validation_candidates(generator))
+        return evaluate_with_prototypes(mean.module, data.validation, data.validation_candidates(generator))
 
 
 def main() -> None:

@@ -252,7 +252,7 @@ def trust(found: dict[str, Figures]) -> str:
     finer = _section(
         "Confidence by number of prototypes (`trust.py`)",
         "AURC of C by sparsemax. Few prototypes mostly agree, rightly or not; of many, some disagree where an answer "
-        "is wrong. `database_.refocus(n)` sets the number without training.",
+        "is wrong. `database_.set_n_prototypes(n)` sets the number without training.",
         ("data", *numbers),
         [
             (TITLES.get(name, name), *(f"{by[number]['aurc']:.4f}" for number in numbers))

@@ -19,7 +19,7 @@ import record
 
 from protoattend import ProtoAttendClassifier
 from protoattend.baselines.plain import PlainClassifier
-from protoattend.data import datasets
+from protoattend.datasets import catalogue as datasets
 from protoattend.encoders.image import FastCNN
 
 ROWS, WIDTHS = 4096, (16, 64, 128)

@@ -20,11 +20,11 @@ from torch import nn
 from training_cost import COMMON, TASKS
 
 from protoattend import ProtoAttendClassifier
-from protoattend.core.ranks import ranks
-from protoattend.data import datasets
-from protoattend.fitting import Data, Setup, set_up
+from protoattend.datasets import catalogue as datasets
+from protoattend.parallel import ranks
 from protoattend.training.batches import Batch, epoch_batches, make_batch
 from protoattend.training.candidates import InBatchStrategy
+from protoattend.training.fit import Data, Setup, set_up
 from protoattend.training.losses import LossTerms, prototype_terms
 from protoattend.training.optimizers import make_optimizers
 

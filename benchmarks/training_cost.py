@@ -4,7 +4,7 @@
 
 Same encoder ("fast-cnn"), data, optimiser and epochs for all. Accuracy is that of the finished classifier on 10,000
 rows of the training split that were held out; the test split is not touched. Time to an accuracy is by validation after
-each epoch, on a tenth of the other rows: the epochs it took, by the time of an epoch. `--quick` measures the latter
+each epoch, on a tenth of the other rows: the epochs it took, by the time of an epoch. `--quick` metrics the latter
 alone. With FOLDER, trainings that are done are kept there, and a run that was stopped goes on with the next.
 """
 
@@ -29,8 +29,8 @@ from torch.nn import functional
 from protoattend import ProtoAttendClassifier
 from protoattend.baselines.plain import PlainClassifier
 from protoattend.core.model import Fresh, Reencoded
-from protoattend.data import datasets
 from protoattend.data.augment import Augmentation
+from protoattend.datasets import catalogue as datasets
 from protoattend.encoders.image import FastCNN
 
 HELD_OUT = 10_000
@@ -89,10 +89,10 @@ def train(method: str, task: Task, rows: tuple[np.ndarray, np.ndarray], seed: in
         random_state=seed,
         **{**COMMON, **params, "validation_fraction": 0.1},
     ).fit(X, y)
-    measures = [record.measures for record in clf.history_]
+    metrics = [record.metrics for record in clf.history_]
     return Run(
         [record.seconds for record in clf.history_],
-        [m.prototype_accuracy for m in measures if m is not None],
+        [m.prototype_accuracy for m in metrics if m is not None],
         float(clf.score(X_held, y_held)),
         float("nan") if method == PLAIN else _prototypes95(clf, X_held[:EXPLAINED]),
     )

@@ -33,12 +33,12 @@ from sklearn.metrics import average_precision_score
 from protoattend import ProtoAttendClassifier
 from protoattend.baselines.plain import PlainClassifier
 from protoattend.core.model import Encoded, ProtoAttend
-from protoattend.trust.detector import encoder_features
-from protoattend.trust.judges import cross_fit_opinions
-from protoattend.trust.labels import inject_label_noise, label_doubts
-from protoattend.trust.ood import METHODS, Seen, energy
-from protoattend.trust.ood_plots import OodCurve
-from protoattend.trust.selective import risk_coverage
+from protoattend.data_quality.judges import cross_fit_opinions
+from protoattend.data_quality.label_errors import inject_label_noise, label_error_scores
+from protoattend.monitoring.ood import METHODS, Seen, energy
+from protoattend.monitoring.ood_curves import OodCurve
+from protoattend.monitoring.ood_detector import encoder_features
+from protoattend.uncertainty.selective import risk_coverage
 
 NEIGHBOURS = (1, 10, 50)
 VOTERS = 10
@@ -165,7 +165,7 @@ def selective(sparse: Ranked, soft: Ranked, plain: Arrays, data: trust_data.Imag
     labels = {"held": data.y_held, "test": data.y_test}
     by_number = {}
     for number in PROTOTYPES:
-        sparse.classifier.database_.refocus(number)
+        sparse.classifier.database_.set_n_prototypes(number)
         by_number[number] = {half: ranking(sparse, half, y) for half, y in labels.items()}
         print(f"{number} prototypes: {by_number[number]}", flush=True)
     best = {
@@ -239,7 +239,7 @@ def noisy_labels(name: str, rate: float, *, seed: int) -> Arrays:
 
 def label_precision(found: Arrays) -> dict[str, float]:
     """Return average precisions at finding flipped labels; cleanlab's is its better one of two scores."""
-    doubts, _ = label_doubts(found["support"], found["labels"])
+    doubts, _ = label_error_scores(found["support"], found["labels"])
     scores = [
         get_label_quality_scores(found["labels"], found["probabilities"], method=method)
         for method in ("self_confidence", "normalized_margin")

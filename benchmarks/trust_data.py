@@ -11,7 +11,7 @@ from quality import EXPERIMENTS
 from sklearn.datasets import load_digits
 from training_cost import half_width
 
-from protoattend.data import datasets
+from protoattend.datasets import catalogue as datasets
 from protoattend.errors import UserError
 
 OTHERS = ("mnist", "notmnist", "fruits")

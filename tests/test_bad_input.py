@@ -105,7 +105,7 @@ def test_missing_numbers_and_unseen_categories_are_handled() -> None:
     strange["size"] = np.nan
     strange["when"] = pd.NaT
     assert np.isfinite(classifier.predict_proba(strange)).all()
-    shown = classifier.explain(frame.head(1))[0].exhibit
+    shown = classifier.explain(frame.head(1))[0].preview
     assert list(shown) == list(frame.columns)
     assert (shown["size"], shown["when"], shown["constant"]) == ("(missing)", "2020-01-01", "1")
 

@@ -119,7 +119,7 @@ def test_everything_else_works_as_ever(frozen_classifier: ProtoAttendClassifier,
     X, y = digits
     classifier = copy.deepcopy(frozen_classifier)
     assert len(classifier.explain(None)) == len(X)
-    assert classifier.explain(X[:3])[0].prototypes[0].exhibit.shape == (8, 8)
+    assert classifier.explain(X[:3])[0].prototypes[0].preview.shape == (8, 8)
     assert classifier.ood_score(np.random.default_rng(0).random((20, 8, 8))).shape == (20,)
     (index,) = classifier.database_.add(X[:1], y[:1])
     assert index == len(X)
@@ -231,7 +231,7 @@ def test_texts(wrap: Callable[..., Pretrained], words: Any, tmp_path: Path) -> N
     encoder = wrap(TextNet(), tokenizer=tokenize)
     classifier = ProtoAttendClassifier(encoder, **FEW | {"max_epochs": 20}).fit(X, y)
     assert classifier.score(X, y) > 0.9
-    assert classifier.explain(X[:1])[0].prototypes[0].exhibit in X
+    assert classifier.explain(X[:1])[0].prototypes[0].preview in X
     together = classifier.predict_proba([*X[:3], "short", X[4] + " and much longer than any other text before"])
     assert together[3] == pytest.approx(classifier.predict_proba(["short"])[0], abs=1e-4)
     assert np.isfinite(classifier.predict_proba([""])).all()

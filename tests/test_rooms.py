@@ -9,8 +9,8 @@ import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "protoattend"
 ROOMS = [
-    "errors", "folders", "core", "encoders", "data", "training", "database", "fitting", "trust", "export",
-    "estimator", "baselines", "app",
+    "errors", "folders", "viz", "parallel", "core", "data", "encoders", "config", "datasets", "database", "training",
+    "explain", "uncertainty", "monitoring", "data_quality", "trust_methods", "io", "classifier", "baselines", "app",
 ]  # fmt: skip
 FILES = sorted(
     path for path in SOURCE.rglob("*.py") if path.parent != SOURCE or path.stem not in ("__init__", "__main__")

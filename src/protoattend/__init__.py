@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from protoattend.classifier import ProtoAttendClassifier as ProtoAttendClassifier
     from protoattend.core.model import ProtoAttend as ProtoAttend
     from protoattend.data.images import ImageFiles as ImageFiles
     from protoattend.data.readers import read_data as read_data
@@ -17,22 +18,21 @@ if TYPE_CHECKING:
     from protoattend.encoders.preparation import ImagePreparation as ImagePreparation
     from protoattend.encoders.pretrained import fine_tuned as fine_tuned
     from protoattend.encoders.pretrained import frozen as frozen
-    from protoattend.encoders.views import Views as Views
-    from protoattend.estimator import ProtoAttendClassifier as ProtoAttendClassifier
+    from protoattend.encoders.test_time_augmentation import TestTimeAugmentation as TestTimeAugmentation
     from protoattend.training.checkpoint import Checkpoints as Checkpoints
 
 __version__ = "0.1.0"
 
 # Imported when first used, so that `import protoattend` costs nothing.
 _HOMES = {
-    "ProtoAttendClassifier": "protoattend.estimator",
+    "ProtoAttendClassifier": "protoattend.classifier",
     "ProtoAttend": "protoattend.core.model",
     "CandidateDatabase": "protoattend.database.store",
     "ImageFiles": "protoattend.data.images",
     "ImagePreparation": "protoattend.encoders.preparation",
     "fine_tuned": "protoattend.encoders.pretrained",
     "frozen": "protoattend.encoders.pretrained",
-    "Views": "protoattend.encoders.views",
+    "TestTimeAugmentation": "protoattend.encoders.test_time_augmentation",
     "read_data": "protoattend.data.readers",
     "Checkpoints": "protoattend.training.checkpoint",
 }
@@ -43,7 +43,7 @@ __all__ = [
     "ImagePreparation",
     "ProtoAttend",
     "ProtoAttendClassifier",
-    "Views",
+    "TestTimeAugmentation",
     "__version__",
     "fine_tuned",
     "frozen",

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import tokenize
+import zipfile
+import zlib
 from collections.abc import Iterable
 from difflib import get_close_matches
 
 LISTED = 40  # choices named in a message; a table may have thousands of columns
+
+# What numpy raises for a damaged array file: a bad zip entry, an unknown compression or broken Python syntax.
+ARRAY_ERRORS = (
+    *(ValueError, OSError, EOFError, RuntimeError, SyntaxError, MemoryError),
+    *(zipfile.BadZipFile, zlib.error, tokenize.TokenError),
+)
 
 
 class ProtoAttendError(Exception):

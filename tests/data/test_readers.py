@@ -227,7 +227,7 @@ def test_a_file_for_prediction_may_differ_in_its_types(tmp_path: Path) -> None:
     clf = ProtoAttendClassifier(max_epochs=2, random_state=0, verbose=0).fit(*data.for_fit())
     (tmp_path / "new.csv").write_text("when,size,code,extra\n,NA,1,9\n2020-01-05,?,?,9\n")
     new = read_data(tmp_path / "new.csv")
-    assert clf.explain(new.X)[0].exhibit == {"code": "1", "size": "(missing)", "when": "(missing)"}
+    assert clf.explain(new.X)[0].preview == {"code": "1", "size": "(missing)", "when": "(missing)"}
     assert np.isfinite(clf.predict_proba(new.X)).all()
     for cells in ("noon,1,1", "2020,1,1"):
         (tmp_path / "new.csv").write_text(f"when,size,code\n{cells}\n")

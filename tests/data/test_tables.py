@@ -59,7 +59,7 @@ def test_every_column_is_of_its_kind() -> None:
 def test_dates_of_every_type_are_days() -> None:
     table = mixed()
     inputs = TableInputs.fit(table, categorical=["code"])
-    shown = [inputs.exhibit(row) for row in inputs.source(table)]
+    shown = [inputs.preview(row) for row in inputs.source(table)]
     assert [row["day"] for row in shown] == [str(day.date()) for day in table["day"]]
     assert [row["birthday"] for row in shown] == ["(missing)" if d is None else str(d) for d in table["birthday"]]
     by_name = {column.name: column for column in inputs.columns}
@@ -70,7 +70,7 @@ def test_dates_of_every_type_are_days() -> None:
 def test_zero_is_shown_as_zero() -> None:
     table = np.array([[0.0], [1e5], [38.6]])
     inputs = TableInputs.fit(table)
-    assert [inputs.exhibit(row)["0"] for row in inputs.source(table)] == ["0", "100000", "38.6"]
+    assert [inputs.preview(row)["0"] for row in inputs.source(table)] == ["0", "100000", "38.6"]
 
 
 WHOLE = np.array([1.0, np.nan, 2.0, 10.0])

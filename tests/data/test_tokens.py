@@ -38,7 +38,7 @@ def test_named_arrays_become_one_tensor(convert: Any) -> None:
     samples = inputs.tensor(inputs.source(TEXTS))
     assert samples.shape == (3, 2, 4)
     assert samples[1].tolist() == [[100, 101, 102, 0], [1, 1, 1, 0]]
-    assert inputs.exhibit(inputs.source(TEXTS)[0]) == "a bc"
+    assert inputs.preview(inputs.source(TEXTS)[0]) == "a bc"
 
 
 def test_ids_alone() -> None:

@@ -75,7 +75,7 @@ def test_a_condensed_digit_database_decides_nearly_as_the_whole(
     classifier.database_ = small
     assert classifier.score(X, y) > digit_classifier.score(X, y) - 0.05
     prototype = classifier.explain(X[:1])[0].prototypes[0]
-    np.testing.assert_array_equal(prototype.exhibit, whole.exhibit(prototype.index))
+    np.testing.assert_array_equal(prototype.preview, whole.preview(prototype.index))
     assert small.add(X[:1], y[:1]).tolist() == [len(X)]
 
 

@@ -17,7 +17,8 @@ import numpy as np
 import pytest
 
 from protoattend import CandidateDatabase, ProtoAttendClassifier
-from protoattend.database import edits, files
+from protoattend.database.storage import columns as files
+from protoattend.database.storage import edit_log as edits
 from protoattend.errors import BadFile, UserError
 
 from .folders import assert_same, content, open_again

@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from protoattend import CandidateDatabase, ProtoAttendClassifier
-from protoattend.database import files
+from protoattend.database.storage import columns as files
 from protoattend.errors import BadFile, StaleDatabase, UserError
 
 from .folders import assert_same, content, flip_a_byte, open_again, truncate
@@ -37,7 +37,7 @@ def test_round_trip_of_every_kind(any_kind: Any, tmp_path: Path) -> None:
     assert_same(again, database)
     again.verify()
     for index in (0, 17):
-        np.testing.assert_array_equal(again.exhibit(index), database.exhibit(index))
+        np.testing.assert_array_equal(again.preview(index), database.preview(index))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -73,7 +73,7 @@ def test_texts_of_all_lengths(text_classifier: ProtoAttendClassifier, tmp_path: 
     added = database.add(texts, ["fruit"] * 4)
     database.save(tmp_path / "database")
     again = open_again(database, tmp_path / "database")
-    assert [again.exhibit(index) for index in added] == texts
+    assert [again.preview(index) for index in added] == texts
     assert again.rows.source.tolist() == database.rows.source.tolist()
     only_empty = database.without(np.setdiff1d(database.indices, added[[0, 3]]))
     only_empty.save(tmp_path / "empty")
@@ -84,7 +84,7 @@ def test_columns_longer_than_a_piece(
     wine_classifier: ProtoAttendClassifier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(files, "ROWS", 7)
-    monkeypatch.setattr("protoattend.database.folder.ROWS", 7)
+    monkeypatch.setattr("protoattend.database.storage.folder.ROWS", 7)
     database = copy.deepcopy(wine_classifier.database_)
     database.remove([2])
     database.save(tmp_path / "database")

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from protoattend.encoders.text import ALPHABET, VDCNN, CharCNN, encode_text, k_max_pool
+from protoattend.data.characters import ALPHABET, encode_text
+from protoattend.encoders.text import VDCNN, CharCNN, k_max_pool
 from protoattend.errors import UserError
 
 

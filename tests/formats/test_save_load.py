@@ -30,7 +30,7 @@ def test_round_trip(any_kind: Any, tmp_path: Path) -> None:
     assert loaded.history_ == classifier.history_
     for old, new in zip(classifier.explain(X[:3]), loaded.explain(X[:3]), strict=True):
         assert [p.index for p in old.prototypes] == [p.index for p in new.prototypes]
-        np.testing.assert_array_equal(old.prototypes[0].exhibit, new.prototypes[0].exhibit)
+        np.testing.assert_array_equal(old.prototypes[0].preview, new.prototypes[0].preview)
 
 
 def test_no_pickle_in_the_folder(any_kind: Any, tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_a_failed_save_keeps_the_old_folder(
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("protoattend.database.files.hashlib.sha256", full_disk)
+        patch.setattr("protoattend.database.storage.columns.hashlib.sha256", full_disk)
         with pytest.raises(OSError, match="No space left"):
             wine_classifier.save(tmp_path / "model")
     assert [path.name for path in tmp_path.iterdir()] == ["model"]

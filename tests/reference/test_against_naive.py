@@ -8,13 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from protoattend.core.attention import (
-    class_mass,
-    confidence,
-    confidence_loss,
-    prototype_counts,
-    sparsity_loss,
-)
+from protoattend.core.attention import class_mass, confidence, confidence_loss, prototype_counts, sparsity_loss
 from protoattend.core.model import BatchAndStored, Candidates, Fresh, InBatch, Output, ProtoAttend, Stored
 from protoattend.core.objectives import OBJECTIVES, TERM_NAMES
 from protoattend.database.search import Searchable, decide

@@ -12,13 +12,7 @@ from torch import Tensor, nn
 from protoattend.core.model import BatchAndStored, Encoded, Fresh, InBatch, ProtoAttend
 from protoattend.errors import UserError
 from protoattend.training.batches import Batch, Labelled
-from protoattend.training.candidates import (
-    STRATEGIES,
-    BankStrategy,
-    Draw,
-    InBatchStrategy,
-    SampledStrategy,
-)
+from protoattend.training.candidates import STRATEGIES, BankStrategy, Draw, InBatchStrategy, SampledStrategy
 from protoattend.training.config import TrainingConfig
 from protoattend.training.loop import Step, train
 from protoattend.training.losses import prototype_terms

@@ -22,9 +22,9 @@ from protoattend.core.model import ProtoAttend
 from protoattend.errors import BadFile, UserError
 from protoattend.training import checkpoint
 from protoattend.training.batches import Labelled
-from protoattend.training.checkpoint import FILE, Checkpoints, FileKeeper
+from protoattend.training.checkpoint import FILE, Checkpoints, FileCheckpointer
 from protoattend.training.config import TrainingConfig
-from protoattend.training.history import Measures
+from protoattend.training.history import Metrics
 from protoattend.training.loop import train
 from protoattend.training.losses import plain_terms
 
@@ -48,14 +48,14 @@ class StopError(Exception):
 def stopped_at(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let training fall over after so many steps, having written what it had to write by then."""
     for name in ("after_step", "after_epoch"):
-        method = getattr(FileKeeper, name)
+        method = getattr(FileCheckpointer, name)
 
-        def falling(self: FileKeeper, state: Any, method: Any = method) -> None:
+        def falling(self: FileCheckpointer, state: Any, method: Any = method) -> None:
             method(self, state)
             if state.step >= step:
                 raise StopError
 
-        monkeypatch.setattr(FileKeeper, name, falling)
+        monkeypatch.setattr(FileCheckpointer, name, falling)
 
 
 @pytest.mark.parametrize("step", [1, 3, 4, 5, 9, 23])
@@ -156,15 +156,15 @@ def test_a_killed_process(tmp_path: Path) -> None:
 
 def test_ctrl_c_saves_and_says_how_to_go_on(wine: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     handler = signal.getsignal(signal.SIGINT)
-    after = FileKeeper.after_step
+    after = FileCheckpointer.after_step
 
-    def pressed(self: FileKeeper, state: Any) -> None:
+    def pressed(self: FileCheckpointer, state: Any) -> None:
         if state.step == 6:
             os.kill(os.getpid(), signal.SIGINT)
         after(self, state)
 
     with monkeypatch.context() as patched:
-        patched.setattr(FileKeeper, "after_step", pressed)
+        patched.setattr(FileCheckpointer, "after_step", pressed)
         with pytest.raises(KeyboardInterrupt, match="stopped after step 6; go on with resume_from="):
             ProtoAttendClassifier(**PARAMS).fit(*wine, checkpoint_to=tmp_path)
     assert signal.getsignal(signal.SIGINT) is handler
@@ -282,7 +282,7 @@ def test_patience_stops_early(wine: Any) -> None:
         data,
         config,
         loss_terms=plain_terms(config),
-        measure=lambda: Measures(1000, 0.0, next(accuracies), 1.0),
+        measure=lambda: Metrics(1000, 0.0, next(accuracies), 1.0),
         seed=0,
     )
     assert (len(history), history.best_epoch) == (6, 3)
@@ -304,9 +304,9 @@ def test_a_training_that_stopped_early_stays_stopped(tmp_path: Path) -> None:
             data,
             config,
             loss_terms=plain_terms(config),
-            measure=lambda: Measures(1000, 0.0, next(accuracies), 1.0),
+            measure=lambda: Metrics(1000, 0.0, next(accuracies), 1.0),
             seed=0,
-            keeper=FileKeeper(Checkpoints(tmp_path), seed=0, batch_size=20, identity={}, found=found),
+            checkpointer=FileCheckpointer(Checkpoints(tmp_path), seed=0, batch_size=20, identity={}, found=found),
         )
         return model, history
 
@@ -322,13 +322,13 @@ def test_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     fit = ["fit", "wine.csv", "--target", "target", "--epochs", "3"]
     runner = CliRunner()
     with monkeypatch.context() as patched:
-        after = FileKeeper.after_step
+        after = FileCheckpointer.after_step
 
-        def pressed(self: FileKeeper, state: Any) -> None:
+        def pressed(self: FileCheckpointer, state: Any) -> None:
             self.interrupted = state.step == 6
             after(self, state)
 
-        patched.setattr(FileKeeper, "after_step", pressed)
+        patched.setattr(FileCheckpointer, "after_step", pressed)
         stopped = runner.invoke(app, [*fit, "--checkpoint-to", "run"])
     assert stopped.exit_code == 130
     assert "stopped: after step 6; go on with --resume-from 'run'" in stopped.stderr

@@ -9,8 +9,8 @@ import torch
 from sklearn.datasets import load_wine
 
 from protoattend import ProtoAttendClassifier
+from protoattend.training.evaluation import dead_share
 from protoattend.training.loop import watch_queries
-from protoattend.training.measure import dead_share
 
 
 def test_a_query_is_dead_if_all_of_it_is_zero() -> None:

@@ -18,18 +18,18 @@ from torch import Tensor, nn
 
 from protoattend import ProtoAttendClassifier, frozen
 from protoattend.core.model import Encoded, ProtoAttend, Reencoded
-from protoattend.core.ranks import Ranks, gather, ranks
 from protoattend.database.encode import encode_together
 from protoattend.errors import UserError
-from protoattend.fitting import Data, set_up
+from protoattend.parallel import Ranks, gather, ranks
 from protoattend.training import checkpoint
 from protoattend.training.batches import Batch, Labelled
 from protoattend.training.candidates import STRATEGIES
 from protoattend.training.checkpoint import Checkpoint
 from protoattend.training.config import TrainingConfig
-from protoattend.training.distributed import companions
+from protoattend.training.fit import Data, set_up
 from protoattend.training.loop import train
 from protoattend.training.losses import prototype_terms
+from protoattend.training.workers import workers
 
 from .strategies import strategy_over
 
@@ -67,7 +67,7 @@ def _train_and_tell(candidates: str, normalize: str, answers: Any) -> None:
 def test_two_processes_train_as_one(candidates: str, normalize: str) -> None:
     alone = trained(candidates, normalize)
     answers = mp.get_context("spawn").Queue()
-    with companions(2, _train_and_tell, (candidates, normalize, answers)):
+    with workers(2, _train_and_tell, (candidates, normalize, answers)):
         assert ranks() == Ranks(0, 2)
         first = trained(candidates, normalize)
         second = {name: torch.from_numpy(value) for name, value in answers.get(timeout=60).items()}
@@ -94,7 +94,7 @@ def reencoded() -> dict[str, Tensor]:
 @pytest.mark.slow
 def test_candidates_are_encoded_anew_in_shares() -> None:
     alone = reencoded()
-    with companions(2, reencoded, ()):
+    with workers(2, reencoded, ()):
         together = reencoded()
     assert alone.keys() == together.keys()
     for name, gradient in alone.items():
@@ -111,7 +111,7 @@ def encoded() -> Encoded:
 @pytest.mark.slow
 def test_a_database_is_encoded_in_shares() -> None:
     alone = encoded()
-    with companions(2, encoded, ()):
+    with workers(2, encoded, ()):
         together = encoded()
     for name in ("queries", "keys", "values"):
         torch.testing.assert_close(getattr(together, name), getattr(alone, name))
@@ -136,7 +136,7 @@ def features() -> Tensor:
 def test_features_of_a_frozen_encoder_are_computed_in_shares() -> None:
     alone = features()
     Doubling.rows = 0
-    with companions(2, features, ()):
+    with workers(2, features, ()):
         together = features()
     assert torch.equal(together, alone)
     assert len(alone) / 2 <= Doubling.rows < 0.6 * len(alone)
@@ -153,7 +153,7 @@ def _gather_and_tell(answers: Any) -> None:
 @pytest.mark.slow
 def test_gather_carries_the_gradient_of_all() -> None:
     answers = mp.get_context("spawn").Queue()
-    with companions(2, _gather_and_tell, (answers,)):
+    with workers(2, _gather_and_tell, (answers,)):
         x = torch.tensor([[1.0], [2.0]], requires_grad=True)
         everything = gather(x)
         (everything * torch.tensor([[1.0], [2.0], [3.0], [4.0]])).sum().backward()
@@ -191,7 +191,7 @@ def _fail() -> None:
 @pytest.mark.parametrize(("work", "how"), [(_die, "exit code -9"), (_fail, "ZeroDivisionError: of its own")])
 def test_a_process_that_dies_is_named(work: Any, how: str) -> None:
     def go_on() -> None:
-        with companions(2, work, ()):
+        with workers(2, work, ()):
             for _ in range(3):
                 gather(torch.zeros(1))
 
@@ -252,7 +252,7 @@ from sklearn.datasets import load_digits
 from protoattend import ProtoAttendClassifier, frozen
 from protoattend.database.encode import encode_together
 from protoattend.errors import UserError
-from protoattend.fitting import Data, set_up
+from protoattend.training.fit import Data, set_up
 
 X, y = load_digits(return_X_y=True)
 calls = []

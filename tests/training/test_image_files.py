@@ -16,7 +16,7 @@ from protoattend.baselines.plain import PlainClassifier
 from protoattend.data import images as module
 from protoattend.encoders import build
 from protoattend.errors import BadFile, UserError
-from protoattend.export import load_classifier
+from protoattend.io import load_classifier
 
 PARAMS: dict[str, Any] = {"max_epochs": 2, "random_state": 0, "verbose": 0}
 
@@ -58,11 +58,11 @@ def test_bit_equal_to_the_same_images_in_memory(folder: Path, kept: str, params:
     np.testing.assert_array_equal(on_disk.predict_proba(images), in_memory.predict_proba(arrays))
     np.testing.assert_array_equal(on_disk.predict_proba(arrays), in_memory.predict_proba(images))
     for ours, theirs in zip(on_disk.explain(images[:5]), in_memory.explain(arrays[:5]), strict=True):
-        np.testing.assert_array_equal(ours.exhibit, theirs.exhibit)
+        np.testing.assert_array_equal(ours.preview, theirs.preview)
         for p, q in zip(ours.prototypes, theirs.prototypes, strict=True):
             assert (p.index, p.weight, p.label) == (q.index, q.weight, q.label)
-            np.testing.assert_array_equal(p.exhibit, q.exhibit)
-            assert p.exhibit.path == images.paths[p.index]
+            np.testing.assert_array_equal(p.preview, q.preview)
+            assert p.preview.path == images.paths[p.index]
 
 
 def test_the_plain_baseline_too(folder: Path, kept: str) -> None:
@@ -100,8 +100,8 @@ def test_explaining_decodes_only_what_is_shown(
     assert len(explanations) == 120
     assert decoded == []
     html = explanations[:2].to_html()
-    shown = [e.exhibit.path for e in explanations[:2]] + [
-        p.exhibit.path for e in explanations[:2] for p in e.prototypes
+    shown = [e.preview.path for e in explanations[:2]] + [
+        p.preview.path for e in explanations[:2] for p in e.prototypes
     ]
     assert decoded
     assert sorted(decoded) == sorted(shown)
@@ -120,7 +120,7 @@ def test_other_sizes_and_colours_are_read_as_in_fit(
     images = ImageFiles.from_paths(larger)
     assert images.shape == (4, 3, 16, 16)
     np.testing.assert_allclose(from_files.predict_proba(images), from_files.predict_proba(original), atol=0.2)
-    assert from_files.explain(images)[0].exhibit.shape == (8, 8)
+    assert from_files.explain(images)[0].preview.shape == (8, 8)
 
 
 def test_saved_paths_and_moved_files(folder: Path, from_files: ProtoAttendClassifier, tmp_path: Path) -> None:
@@ -150,7 +150,7 @@ def test_adding_to_the_database(folder: Path, from_files: ProtoAttendClassifier)
     clf = copy.deepcopy(from_files)
     images = ImageFiles.from_folder(folder)
     assert clf.database_.add(images[:2], images.y[:2]).tolist() == [120, 121]
-    np.testing.assert_array_equal(clf.database_.exhibit(121), np.asarray(images[1]))
+    np.testing.assert_array_equal(clf.database_.preview(121), np.asarray(images[1]))
     with pytest.raises(UserError, match="keeps its images as files, but X is an array; pass an ImageFiles"):
         clf.database_.add(np.asarray(images[:2]), images.y[:2])
     arrays = ProtoAttendClassifier(**PARAMS).fit(np.asarray(images), images.y)

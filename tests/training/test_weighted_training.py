@@ -1,4 +1,4 @@
-"""Weighted rows train as so many copies would; undersampled classes take turns; validation measures what is trained."""
+"""Weighted rows train as so many copies would; undersampled classes take turns; validation metrics what is trained."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from protoattend.core.model import InBatch, ProtoAttend
 from protoattend.core.objectives import OBJECTIVES
 from protoattend.data.inputs import fit_inputs
 from protoattend.data.labels import Classes
-from protoattend.training import prepare as ready
+from protoattend.training import setup as ready
 from protoattend.training.batches import Batch, Labelled
 from protoattend.training.candidates import STRATEGIES, InBatchStrategy
 from protoattend.training.config import TrainingConfig
+from protoattend.training.evaluation import evaluate_plain, evaluate_with_prototypes, refresh_batch_norm
 from protoattend.training.loop import train
 from protoattend.training.losses import plain_terms, prototype_terms
-from protoattend.training.measure import measure_plain, measure_with_prototypes, refresh_batch_norm
 
 from .strategies import strategy_over
 
@@ -234,15 +234,15 @@ def test_validation_measures_are_those_of_copies(normalize: str) -> None:
     validation = Labelled(torch.randn(N, WIDTH, generator=generator(1), dtype=torch.float64), ALL.flip(0) % C)
     counts = COUNTS.flip(0)
     again = torch.repeat_interleave(ALL, counts)
-    weighted = measure_with_prototypes(
+    weighted = evaluate_with_prototypes(
         model,
         Labelled(validation.samples, validation.labels, counts.float()),
         Labelled(data.samples, data.labels, COUNTS.double()),
     )
-    repeated = measure_with_prototypes(model, validation.at(again), data.at(COPIES))
+    repeated = evaluate_with_prototypes(model, validation.at(again), data.at(COPIES))
     assert weighted.self_accuracy == pytest.approx(repeated.self_accuracy)
     assert weighted.prototype_accuracy == pytest.approx(repeated.prototype_accuracy)
-    plain = measure_plain(model, Labelled(validation.samples, validation.labels, counts.float()))
+    plain = evaluate_plain(model, Labelled(validation.samples, validation.labels, counts.float()))
     assert plain.self_accuracy == plain.prototype_accuracy == pytest.approx(repeated.self_accuracy)
 
 
@@ -258,7 +258,7 @@ def test_validation_attends_to_weighted_candidates() -> None:
         weights = torch.ones(3, dtype=torch.float64)
         weights[heavy] = 1e6
         validation = Labelled(candidates.samples, values[heavy].argmax().expand(3))
-        found = measure_with_prototypes(model, validation, Labelled(candidates.samples, candidates.labels, weights))
+        found = evaluate_with_prototypes(model, validation, Labelled(candidates.samples, candidates.labels, weights))
         assert found.prototype_accuracy == 1
 
 
@@ -267,7 +267,7 @@ def test_the_standard_error_is_that_of_weighted_samples() -> None:
     samples, labels = torch.zeros(4, WIDTH, dtype=torch.float64), torch.zeros(4, dtype=torch.long)
     for weights, n in ((None, 4), ([7.0] * 4, 4), ([1.0, 0.0, 0.0, 0.0], 1), ([3.0, 1.0, 1.0, 1.0], 3)):
         data = Labelled(samples, labels, None if weights is None else torch.tensor(weights))
-        assert measure_plain(model, data).n_samples == n
+        assert evaluate_plain(model, data).n_samples == n
 
 
 def test_accuracy_never_rounds_above_one() -> None:
@@ -277,9 +277,9 @@ def test_accuracy_never_rounds_above_one() -> None:
     for n in range(2, 200):
         weights = 9 * torch.rand(n, generator=generator(n)) + 0.01
         x = torch.randn(n, WIDTH, generator=generator())
-        measures = measure_plain(model, Labelled(x, model.self_logits(x).argmax(1), weights))
-        assert measures.self_accuracy == pytest.approx(1)
-        assert measures.self_accuracy <= 1
+        metrics = evaluate_plain(model, Labelled(x, model.self_logits(x).argmax(1), weights))
+        assert metrics.self_accuracy == pytest.approx(1)
+        assert metrics.self_accuracy <= 1
         ratios.append(float(torch.ones(n) @ weights / weights.sum()))
     assert max(ratios) > 1, "which it would be"
 

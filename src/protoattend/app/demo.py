@@ -13,10 +13,10 @@ from rich.table import Table
 from protoattend.app.demo_data import DemoSet, demo_sets
 from protoattend.app.report import Section, write_report
 from protoattend.baselines.plain import PlainClassifier
-from protoattend.estimator import ProtoAttendClassifier
+from protoattend.classifier import ProtoAttendClassifier
+from protoattend.explain.explanations import Explanations
 from protoattend.folders import write_json
-from protoattend.trust.explain import Explanations
-from protoattend.trust.selective import accuracy_at_coverage
+from protoattend.uncertainty.selective import accuracy_at_coverage
 
 SHARES = (0.5, 0.9, 0.95)
 EPOCHS = {"docstrings": 10}  # texts take long; the others train as long as by default
@@ -24,7 +24,7 @@ EPOCHS = {"docstrings": 10}  # texts take long; the others train as long as by d
 
 @dataclass(frozen=True)
 class DemoResult:
-    """What the demo measures on the test rows of one data set."""
+    """What the demo metrics on the test rows of one data set."""
 
     name: str
     n_train: int

@@ -16,19 +16,19 @@ from rich.markup import escape
 from rich.table import Table
 from torch import Tensor
 
+from protoattend.classifier import ProtoAttendClassifier
 from protoattend.core.attention import prototype_counts
-from protoattend.core.ranks import ranks
 from protoattend.data.images import ImageFile, ImageFiles
 from protoattend.data.inputs import kind_of
 from protoattend.data.readers import LabelledData, read_data
 from protoattend.database.encode import encode
 from protoattend.errors import BadFile, UserError
-from protoattend.estimator import ProtoAttendClassifier
+from protoattend.explain.explanations import Explanation, Explanations
 from protoattend.folders import require_free, write_json
-from protoattend.training.distributed import joined
-from protoattend.trust.explain import Explanation, Explanations
-from protoattend.trust.html import excerpt, percent, plain
-from protoattend.trust.selective import accuracy_at_coverage
+from protoattend.parallel import ranks
+from protoattend.training.workers import joined
+from protoattend.uncertainty.selective import accuracy_at_coverage
+from protoattend.viz.html import excerpt, percent, plain
 
 READING = "reading.json"  # in the classifier's folder: how its training file was read
 FIRST = 10  # rows explained unless some are named
@@ -98,10 +98,10 @@ def fit_files(
 
 
 def _report(clf: ProtoAttendClassifier, to: Path, console: Console) -> None:
-    measures = clf.history_[clf.history_.best_epoch].measures
+    metrics = clf.history_[clf.history_.best_epoch].metrics
     facts = {"training": f"{_count(len(clf.history_), 'epoch')} in {clf.history_.seconds:.0f} s"}
-    if measures is not None:
-        facts["validation accuracy"] = f"{measures.prototype_accuracy:.1%} of {measures.n_samples} samples held out"
+    if metrics is not None:
+        facts["validation accuracy"] = f"{metrics.prototype_accuracy:.1%} of {metrics.n_samples} samples held out"
     queries = clf.database_.rows.queries
     some = queries[:: -(-len(queries) // QUERIES)]
     facts["prototypes"] = f"{_median_prototypes(clf, some):.0f} carry 95 % of a typical decision"
@@ -225,22 +225,22 @@ def _say(console: Console, text: str) -> None:
 
 def _prototypes(name: str, e: Explanation) -> Table:
     truth = "" if e.label is None or e.label == e.prediction else f" (labelled {plain(e.label)})"
-    title = f"{name}: {plain(e.prediction)}{truth}, confidence {percent(e.confidence)}\n{_short(e.exhibit)}"
+    title = f"{name}: {plain(e.prediction)}{truth}, confidence {percent(e.confidence)}\n{_short(e.preview)}"
     table = Table(title=escape(title), title_justify="left")
     for column in ("weight", "label", "training row", "sample"):
         table.add_column(column)
     for p in e.prototypes:
-        table.add_row(percent(p.weight), escape(plain(p.label)), str(p.index), escape(_short(p.exhibit)))
+        table.add_row(percent(p.weight), escape(plain(p.label)), str(p.index), escape(_short(p.preview)))
     return table
 
 
-def _short(exhibit: Any) -> str:
+def _short(preview: Any) -> str:
     """Return a sample in one line."""
-    if isinstance(exhibit, ImageFile):
-        return "/".join(Path(exhibit.path).parts[-2:])
-    if isinstance(exhibit, dict):
-        return excerpt(", ".join(f"{name} {value}" for name, value in exhibit.items()), 160)
-    return excerpt(exhibit, 160) if isinstance(exhibit, str) else f"image {'x'.join(map(str, exhibit.shape))}"
+    if isinstance(preview, ImageFile):
+        return "/".join(Path(preview.path).parts[-2:])
+    if isinstance(preview, dict):
+        return excerpt(", ".join(f"{name} {value}" for name, value in preview.items()), 160)
+    return excerpt(preview, 160) if isinstance(preview, str) else f"image {'x'.join(map(str, preview.shape))}"
 
 
 def _count(number: int, thing: str) -> str:

@@ -8,8 +8,8 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from protoattend.trust.explain import Explanations
-from protoattend.trust.html import fragment
+from protoattend.explain.explanations import Explanations
+from protoattend.viz.html import fragment
 
 
 @dataclass(frozen=True)

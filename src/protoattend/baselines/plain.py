@@ -14,13 +14,13 @@ from torch import nn
 from protoattend.data.samples import chunks
 from protoattend.encoders.build import rows_at_once
 from protoattend.encoders.pretrained import Pretrained
-from protoattend.encoders.views import Views
-from protoattend.fitting import Data, set_up
+from protoattend.encoders.test_time_augmentation import TestTimeAugmentation
+from protoattend.training.evaluation import evaluate_plain
+from protoattend.training.fit import Data, set_up
 from protoattend.training.loop import train
 from protoattend.training.losses import plain_terms
-from protoattend.training.measure import measure_plain
-from protoattend.training.prepare import draw_seed, seeded
 from protoattend.training.progress import progress_bar
+from protoattend.training.setup import draw_seed, seeded
 
 # What the setup asks of the attention that this classifier has not.
 WITHOUT_ATTENTION = {
@@ -54,7 +54,7 @@ class PlainClassifier(ClassifierMixin, BaseEstimator):
         class_weight: Any = None,
         undersample: Any = None,
         augment: Any = "auto",
-        views: Views | None = None,
+        views: TestTimeAugmentation | None = None,
         categorical_features: Any = None,
         validation_fraction: float = 0.1,
         device: str = "auto",
@@ -95,7 +95,7 @@ class PlainClassifier(ClassifierMixin, BaseEstimator):
                     setup.prepared.train,
                     setup.config,
                     loss_terms=plain_terms(setup.config, setup.class_weight, row_weights),
-                    measure=None if validation is None else partial(measure_plain, setup.model, validation),
+                    measure=None if validation is None else partial(evaluate_plain, setup.model, validation),
                     seed=seed,
                     augment=setup.augment,
                     on_step=on_step,

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from protoattend.core.attention import relational_attention
 from protoattend.core.mixup import Mix
 from protoattend.core.normalize import normalizer
-from protoattend.core.ranks import gather, ranks
+from protoattend.parallel import gather, ranks
 
 
 @dataclass(frozen=True)

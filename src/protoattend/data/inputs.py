@@ -2,7 +2,7 @@
 
 Each kind of input is one frozen dataclass with the same verbs:
 `fit(X)` learns the form, `source(X)` validates and gives the canonical array kept in the database, `tensor(source)` is
-what the model eats, `excerpts(source)` is the same in small, for showing alone, `exhibit(row)` is what a person is
+what the model eats, `excerpts(source)` is the same in small, for showing alone, `preview(row)` is what a person is
 shown of a row or of its excerpt, `form()` the sizes an encoder is built for.
 `state()` goes into JSON and back.
 """
@@ -18,10 +18,10 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset, IterableDataset
 
+from protoattend.data.characters import Tokenizer, encode_text
 from protoattend.data.images import ImageFile, ImageFiles, image_samples, thumbnails
 from protoattend.data.samples import Samples, chunks
 from protoattend.data.tokens import TokenInputs, as_texts, beginnings
-from protoattend.encoders.text import Tokenizer, encode_text
 from protoattend.errors import UserError, choose
 
 Source = np.ndarray  # n rows, in the canonical form of its kind
@@ -36,7 +36,7 @@ class Inputs(Protocol):
     def source(self, X: Any) -> Source: ...
     def tensor(self, source: Source) -> Samples: ...
     def excerpts(self, source: Source) -> Source: ...
-    def exhibit(self, row: Any) -> Any: ...
+    def preview(self, row: Any) -> Any: ...
     def form(self) -> dict[str, Any]: ...
     def state(self) -> dict[str, Any]: ...
 
@@ -83,7 +83,7 @@ class ImageInputs:
         """Return thumbnails as uint8 `(n, c, h, w)`, of at most three channels."""
         return np.concatenate([thumbnails(self._eight_bit(x.numpy())[:, :3]) for x in chunks(self.tensor(source))])
 
-    def exhibit(self, row: Any) -> np.ndarray | ImageFile:
+    def preview(self, row: Any) -> np.ndarray | ImageFile:
         """Return the image as uint8 `(h, w)` or `(h, w, 3)`; a file is decoded only when it is shown."""
         if isinstance(row, str):
             return ImageFile(row, self.channels, self.height, self.width)
@@ -143,7 +143,7 @@ class TextInputs:
     def excerpts(self, source: Source) -> Source:
         return beginnings(source)
 
-    def exhibit(self, row: Any) -> str:
+    def preview(self, row: Any) -> str:
         return str(row)
 
     def form(self) -> dict[str, Any]:

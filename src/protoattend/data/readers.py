@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 
 from protoattend.data.delimited import MISSING, Delimited, data_frame, read_delimited
-from protoattend.data.formats import ARRAY_ERRORS
 from protoattend.data.image_folders import IMAGE_SUFFIXES
 from protoattend.data.images import ImageFiles
 from protoattend.data.labels import Classes
-from protoattend.errors import BadFile, MissingExtra, UserError, choose
+from protoattend.errors import ARRAY_ERRORS, BadFile, MissingExtra, UserError, choose
 
 TEXTS, LONG = 20, 40  # so many cells of so many characters each are texts rather than categories
 

@@ -122,7 +122,7 @@ class TableInputs:
     def excerpts(self, source: np.ndarray) -> np.ndarray:
         return source  # the values of a row are all that is shown of it
 
-    def exhibit(self, row: Any) -> dict[str, str]:
+    def preview(self, row: Any) -> dict[str, str]:
         shown = {column.name: column.show(float(value)) for column, value in zip(self.columns, row, strict=True)}
         return {name: shown[name] for name in self.names}
 

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from protoattend.encoders.text import Tokenizer
+from protoattend.data.characters import Tokenizer
 from protoattend.errors import UserError
 
 EXCERPT = 200  # characters kept of a text to show it
@@ -49,7 +49,7 @@ class TokenInputs:
     def excerpts(self, source: np.ndarray) -> np.ndarray:
         return beginnings(source)
 
-    def exhibit(self, row: Any) -> str:
+    def preview(self, row: Any) -> str:
         return str(row)
 
     def form(self) -> dict[str, Any]:

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from protoattend.core.model import Encoded, ProtoAttend
-from protoattend.core.ranks import merge, ranks
 from protoattend.data.samples import Samples, chunks, subset
 from protoattend.encoders.build import rows_at_once
-from protoattend.encoders.views import Views
+from protoattend.encoders.test_time_augmentation import TestTimeAugmentation
+from protoattend.parallel import merge, ranks
 
 
 def decision_weight(model: ProtoAttend) -> Tensor:
@@ -27,8 +27,9 @@ def fingerprint(model: ProtoAttend) -> str:
     """Return a hash of every parameter, buffer and view: equal exactly for models that encode alike."""
     digest = hashlib.sha256(model.normalize.encode())
     digest.update(b"" if len(model.key) == KEY_LAYERS_OF_OLD else b"keys of one length")
-    views = getattr(model.encoder, "views", Views())
-    digest.update(b"" if len(views) == 1 else repr(views).encode())
+    views = getattr(model.encoder, "views", TestTimeAugmentation())
+    # By the name it had in the first saved folders, whose fingerprints must hold.
+    digest.update(b"" if len(views) == 1 else f"Views(mirror={views.mirror}, shift={views.shift})".encode())
     for name, value in sorted(model.state_dict().items()):
         digest.update(name.encode())
         flat = value.detach().cpu().contiguous().view(-1)

@@ -13,11 +13,11 @@ from protoattend.core.model import ProtoAttend
 from protoattend.data.inputs import Inputs
 from protoattend.data.labels import Classes
 from protoattend.database import search as exact
-from protoattend.database.answers import Attention, Decisions, Prototypes, Searchable
-from protoattend.database.neighbours import Approximation, Search
-from protoattend.database.rounding import Rounding
+from protoattend.database.approximate import Approximation, Search
+from protoattend.database.attention import Attention, Decisions, Prototypes, Searchable
+from protoattend.database.previews import preview
+from protoattend.database.quantize import Quantization
 from protoattend.database.rows import Rows
-from protoattend.database.samples import exhibit
 
 WORTH_A_COPY = 1 << 26  # bytes of keys that are laid out anew for single queries; larger ones stay mapped from disk
 
@@ -28,7 +28,7 @@ class ReadableDatabase:
     _rows: Rows
 
     def __init__(
-        self, model: ProtoAttend, inputs: Inputs, classes: Classes, rows: Rows, rounding: Rounding | None
+        self, model: ProtoAttend, inputs: Inputs, classes: Classes, rows: Rows, rounding: Quantization | None
     ) -> None:
         self.model = model
         self.inputs = inputs
@@ -69,13 +69,13 @@ class ReadableDatabase:
         """How many times every row counts, in the order of `indices`."""
         return self._rows.weights.numpy().copy()
 
-    def exhibit(self, index: int) -> Any:
+    def preview(self, index: int) -> Any:
         """Return the sample at `index` in the form a person is shown."""
-        return self.exhibit_at(self._rows.positions([index])[0])
+        return self.preview_at(self._rows.positions([index])[0])
 
-    def exhibit_at(self, position: int) -> Any:
+    def preview_at(self, position: int) -> Any:
         """Return the sample at a position in `rows` in that form."""
-        return exhibit(self._rows, self.inputs, position)
+        return preview(self._rows, self.inputs, position)
 
     def decide(self, queries: Tensor, *, own: Tensor | None = None) -> Decisions:
         """Return logits, class mass and largest score of queries `(B, d_att)`, by exact attention over all rows."""

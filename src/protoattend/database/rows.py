@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from protoattend.core.model import Encoded
-from protoattend.database.texts import Texts
+from protoattend.database.storage.texts import Texts
 from protoattend.errors import MissingSamples, UserError
 
 Indices = Sequence[int] | np.ndarray | int

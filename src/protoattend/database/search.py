@@ -17,8 +17,8 @@ from torch.nn import functional as F
 
 from protoattend.core.attention import attention_scores
 from protoattend.core.normalize import ragged_threshold, require_a_finite_maximum, softmax
-from protoattend.database.answers import Attention, Decisions, Prototypes, Searchable
-from protoattend.database.single import SupportOfOne, support_of_one
+from protoattend.database.attention import Attention, Decisions, Prototypes, Searchable
+from protoattend.database.single_query import SupportOfOne, support_of_one
 from protoattend.errors import choose
 
 SCORES = 1 << 20  # held at once: they stay in the cache, and one query takes a million candidates in one go

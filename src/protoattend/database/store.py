@@ -16,15 +16,16 @@ from protoattend.core.model import ProtoAttend
 from protoattend.data.inputs import Inputs, count_rows, require_rows, take_rows
 from protoattend.data.labels import Classes
 from protoattend.data.weights import check_weights
-from protoattend.database import condense, edits
-from protoattend.database import folder as on_disk
+from protoattend.database import condense
+from protoattend.database.approximate import Approximation, Neighbours
 from protoattend.database.encode import decision_weight, encode, fingerprint
-from protoattend.database.neighbours import Approximation, Neighbours
+from protoattend.database.n_prototypes import lengthen_queries, sharpening
+from protoattend.database.previews import kept_alike, require_same_form, with_excerpts
+from protoattend.database.quantize import Quantization
 from protoattend.database.reading import ReadableDatabase
-from protoattend.database.rounding import Rounding
 from protoattend.database.rows import Blocks, Indices, Rows, heeding_labels, unedited_rows
-from protoattend.database.samples import kept_alike, require_same_form, with_excerpts
-from protoattend.database.sharpen import lengthen_queries, sharpening
+from protoattend.database.storage import edit_log as edits
+from protoattend.database.storage import folder as on_disk
 from protoattend.errors import StaleDatabase, UserError
 from protoattend.folders import alone
 
@@ -45,7 +46,7 @@ class CandidateDatabase(ReadableDatabase):
         *,
         next_id: int,
         model_fingerprint: str | None = None,
-        rounding: Rounding | None = None,
+        rounding: Quantization | None = None,
     ) -> None:
         super().__init__(model, inputs, classes, rows, rounding)
         self.fingerprint = model_fingerprint or fingerprint(model)
@@ -98,7 +99,7 @@ class CandidateDatabase(ReadableDatabase):
         for edit in log:
             rows = edit.apply(rows, decision)
             next_id = int(rows.ids[-1]) + 1 if isinstance(edit, edits.Added) else next_id
-        rounding = Rounding.from_state(meta.get("rounding"))
+        rounding = Quantization.from_state(meta.get("rounding"))
         database = cls(model, inputs, classes, rows, next_id=next_id, model_fingerprint=own, rounding=rounding)
         database._home = replace(home, edits=len(log))
         return database
@@ -226,14 +227,16 @@ class CandidateDatabase(ReadableDatabase):
         """
         return self._with(self._rows.at(condense.positions_within(self, loss)))
 
-    def refocus(self, n_prototypes: int) -> None:
+    def set_n_prototypes(self, n_prototypes: int) -> None:
         """Change how many prototypes make 95 % of a decision by sparsemax, in the median, without training.
 
         The model's queries become longer or shorter, so what was saved belongs to another model: save anew. Confidence
         changes too: calibrate and choose thresholds after this.
         """
         if self.model.normalize != "sparsemax":
-            raise UserError(f"refocus needs normalize='sparsemax', but it is {self.model.normalize!r}: no weight is 0.")
+            raise UserError(
+                f"set_n_prototypes needs normalize='sparsemax', but it is {self.model.normalize!r}: no weight is 0."
+            )
         if not (isinstance(n_prototypes, (int, np.integer)) and n_prototypes >= 1):
             raise UserError(f"n_prototypes must be an integer of at least 1, but got {n_prototypes!r}.")
         self._require_current_model()
@@ -250,7 +253,7 @@ class CandidateDatabase(ReadableDatabase):
         self._edit(edit)
         return count
 
-    def round_keys(self, dtype: str) -> CandidateDatabase:
+    def quantize_keys(self, dtype: str) -> CandidateDatabase:
         """Return a database with keys as "float16" or "int8", a half or a quarter of their memory.
 
         Decisions have exact=False; `rounding.score_error(queries)` states how far any score can be off. An engine for
@@ -258,7 +261,7 @@ class CandidateDatabase(ReadableDatabase):
         """
         if self.rounding is not None:
             raise UserError(f"keys must be rounded once, but they are {self.rounding.dtype}; round the original ones.")
-        rounding = Rounding.of(self._rows.keys, dtype)
+        rounding = Quantization.of(self._rows.keys, dtype)
         rounded = self._with(replace(self._rows, keys=rounding.round(self._rows.keys)))
         rounded.rounding = rounding
         return rounded

@@ -13,8 +13,8 @@ from protoattend.core.mixup import Mix
 from protoattend.encoders.image import FastCNN, resnet_for
 from protoattend.encoders.lstm import PaperLSTM
 from protoattend.encoders.tabular import MLP, BinnedTable, FeatureTable, PlainTable, feature_mapping
+from protoattend.encoders.test_time_augmentation import TestTimeAugmentation
 from protoattend.encoders.text import VDCNN, CharCNN
-from protoattend.encoders.views import Views
 from protoattend.errors import UserError, choose
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ class Encoder(nn.Module):
         self.body = body
         self.norm = norm
         self.out_features = out_features
-        self.views = Views()
+        self.views = TestTimeAugmentation()
 
     def learn_from(self, samples: Samples) -> None:
         learn = getattr(self.front, "learn_from", None)

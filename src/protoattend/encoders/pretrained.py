@@ -11,11 +11,11 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor, nn
 
+from protoattend.data.characters import Tokenizer
 from protoattend.encoders.build import ROWS_AT_ONCE, Encoder, plain_front
 from protoattend.encoders.outputs import Output, Reader
 from protoattend.encoders.preparation import ImagePreparation, PrepareImages
 from protoattend.encoders.tabular import Rescale, feature_mapping
-from protoattend.encoders.text import Tokenizer
 from protoattend.errors import UserError
 
 AS_THEY_ARE = ImagePreparation()
@@ -102,7 +102,7 @@ class Pretrained(ABC):
         if kind == "text" and self.tokenizer is None:
             raise UserError(
                 f"a pre-trained text model reads tokens, but {self!r} has no tokenizer; pass tokenizer=, a callable "
-                "from a list of str to tokens (protoattend.encoders.text.encode_text gives codes of characters)."
+                "from a list of str to tokens (protoattend.data.characters.encode_text gives codes of characters)."
             )
         front = PrepareImages(self.images, form) if kind == "images" else plain_front(kind, form)
         return front, Reader(copy.deepcopy(self.module), self.output)

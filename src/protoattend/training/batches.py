@@ -15,9 +15,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from protoattend.core.mixup import Mix
-from protoattend.core.ranks import Ranks
 from protoattend.data.samples import Samples, subset
 from protoattend.data.weights import choose_rows
+from protoattend.parallel import Ranks
 
 Augment = Callable[[Tensor, torch.Generator], Tensor]
 _ORDER, _COMMON, _OWN = range(3)  # what is drawn: the order of an epoch; a step's, for all processes; for one of them

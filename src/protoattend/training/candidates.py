@@ -11,8 +11,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from protoattend.core.model import BatchAndStored, Candidates, Encoded, Fresh, InBatch, Reencoded
-from protoattend.core.ranks import gather, ranks
 from protoattend.errors import UserError, choose
+from protoattend.parallel import gather, ranks
 from protoattend.training.batches import Batch
 
 STRATEGIES = ("in-batch", "sampled", "bank")

@@ -25,9 +25,9 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from protoattend.core.ranks import ranks
 from protoattend.encoders.pretrained import Pretrained
 from protoattend.errors import BadFile, UserError
+from protoattend.parallel import ranks
 from protoattend.training.batches import Labelled
 from protoattend.training.candidates import Strategy
 from protoattend.training.state import TrainingState
@@ -72,7 +72,7 @@ class Checkpoint:
         return self.rows_of_a_step
 
 
-class Keeper(Protocol):
+class Checkpointer(Protocol):
     """What the loop tells about its progress, and asks where to start."""
 
     def restore(self, state: TrainingState) -> None: ...
@@ -82,7 +82,7 @@ class Keeper(Protocol):
         """Return where the last good state is, as the end of a message."""
 
 
-class NoKeeper:
+class NoCheckpointer:
     """Keeps nothing."""
 
     def restore(self, state: TrainingState) -> None:
@@ -98,7 +98,7 @@ class NoKeeper:
         return ""
 
 
-class FileKeeper:
+class FileCheckpointer:
     """Writes checkpoints while training goes on; as a context, it also makes Ctrl-C wait for the end of a step.
 
     Of several processes only the first one writes.
@@ -156,7 +156,7 @@ class FileKeeper:
         # Nothing is written now: batch norm and bank have seen what broke the step.
         return "" if self.written is None else f" The state after step {self.written} is kept in {self.folder}."
 
-    def __enter__(self) -> FileKeeper:
+    def __enter__(self) -> FileCheckpointer:
         # Python delivers signals to the main thread only; elsewhere Ctrl-C is somebody else's.
         if threading.current_thread() is threading.main_thread():
             # Ctrl-C reaches all processes of a group: the first one decides, and the others end with it.

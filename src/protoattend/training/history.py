@@ -10,7 +10,7 @@ from protoattend.errors import MissingExtra
 
 
 @dataclass(frozen=True)
-class Measures:
+class Metrics:
     """How good the model is on `n_samples` labelled samples: both accuracies, and prototypes for 95 % (median)."""
 
     n_samples: int
@@ -31,17 +31,18 @@ class Measures:
 
 @dataclass(frozen=True)
 class EpochRecord:
-    """One epoch: mean loss of each term, time its steps took, and measures where they were taken."""
+    """One epoch: mean loss of each term, time its steps took, and metrics where they were taken."""
 
     epoch: int
     seconds: float
     losses: Mapping[str, float]
-    measures: Measures | None
+    metrics: Metrics | None
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> EpochRecord:
-        measures = content["measures"]
-        return cls(**{**content, "measures": measures and Measures(**measures)})
+        metrics = content.get("metrics", content.get("measures"))  # as they were called before
+        own = {name: content[name] for name in ("epoch", "seconds", "losses")}
+        return cls(**own, metrics=metrics and Metrics(**metrics))
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ class History:
         for name in self.records[0].losses:
             ax.plot(epochs, [record.losses[name] for record in self.records], label=f"{name} loss")
         ax.set(xlabel="epoch", ylabel="training loss")
-        measured = [(record.epoch, record.measures) for record in self.records if record.measures is not None]
+        measured = [(record.epoch, record.metrics) for record in self.records if record.metrics is not None]
         if measured:
             right = ax.twinx()
             at = [epoch for epoch, _ in measured]

@@ -12,15 +12,15 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from protoattend.core.model import ProtoAttend
-from protoattend.core.ranks import gather, ranks
 from protoattend.data.samples import batches
 from protoattend.errors import UserError
+from protoattend.parallel import gather, ranks
 from protoattend.training.batches import Augment, Batch, Labelled, epoch_batches, make_batch, seed_of_dropout
-from protoattend.training.checkpoint import Keeper, NoKeeper
+from protoattend.training.checkpoint import Checkpointer, NoCheckpointer
 from protoattend.training.config import TrainingConfig
-from protoattend.training.history import EpochRecord, History, Measures
+from protoattend.training.evaluation import refresh_batch_norm
+from protoattend.training.history import EpochRecord, History, Metrics
 from protoattend.training.losses import LossTerms
-from protoattend.training.measure import refresh_batch_norm
 from protoattend.training.optimizers import make_optimizers
 from protoattend.training.state import TrainingState
 
@@ -36,7 +36,7 @@ class Step:
     step: int
     total: int
     losses: Mapping[str, float]
-    measures: Measures | None
+    metrics: Metrics | None
 
 
 def train(
@@ -45,11 +45,11 @@ def train(
     config: TrainingConfig,
     *,
     loss_terms: LossTerms,
-    measure: Callable[[], Measures] | None,
+    measure: Callable[[], Metrics] | None,
     seed: int,
     augment: Augment | None = None,
     on_step: Callable[[Step], None] = lambda step: None,
-    keeper: Keeper = NoKeeper(),  # noqa: B008 - it has no state
+    checkpointer: Checkpointer = NoCheckpointer(),  # noqa: B008 - it has no state
 ) -> History:
     """Train in place and keep the state with the best prototype accuracy where `measure` is given.
 
@@ -62,7 +62,7 @@ def train(
     total = steps_per_epoch * config.max_epochs
     every = -(-config.max_epochs // VALIDATIONS)
     state = TrainingState(model, optimizers)
-    keeper.restore(state)
+    checkpointer.restore(state)
     losses = _together(_Losses(model, loss_terms))
     for epoch in range(state.step // steps_per_epoch, config.max_epochs):
         # Asked here rather than after an epoch: a checkpoint may be of a training that was to end.
@@ -81,22 +81,22 @@ def train(
             try:
                 values = _step(losses, batch, state.step / total, config.clip_norm)
             except UserError as error:
-                raise UserError(f"at step {state.step}: {error}{keeper.before_giving_up()}") from None
+                raise UserError(f"at step {state.step}: {error}{checkpointer.before_giving_up()}") from None
             optimizers.step()
             state.count_step(values)
             on_step(Step(epoch, state.step, total, values, state.latest))
             if state.step % steps_per_epoch:
-                keeper.after_step(state)
+                checkpointer.after_step(state)
         seconds = state.seconds()  # of the steps: what validation costs is not the training's
         last = epoch == config.max_epochs - 1
         look = measure is not None and (last or epoch % every == every - 1)
         if look or last:
             refresh_batch_norm(model, data, batch_size)
-        measures = measure() if measure is not None and look else None
-        state.end_epoch(EpochRecord(epoch, seconds, _means(state.sums, steps_per_epoch), measures))
-        keeper.after_epoch(state)
-        if measures is not None:
-            watch_queries(measures.dead_queries)
+        metrics = measure() if measure is not None and look else None
+        state.end_epoch(EpochRecord(epoch, seconds, _means(state.sums, steps_per_epoch), metrics))
+        checkpointer.after_epoch(state)
+        if metrics is not None:
+            watch_queries(metrics.dead_queries)
     return state.finish()
 
 

@@ -40,8 +40,8 @@ def progress_bar(verbose: int, max_epochs: int, title: str) -> Iterator[Callable
         def show(step: Step) -> None:
             terms = " ".join(f"{name} {value:.3f}" for name, value in step.losses.items())
             state = f"epoch {step.epoch + 1}/{max_epochs}  loss: {terms}"
-            if step.measures is not None:
-                m = step.measures
+            if step.metrics is not None:
+                m = step.metrics
                 state += f"  accuracy: self {m.self_accuracy:.3f} prototype {m.prototype_accuracy:.3f}"
                 if m.median_prototypes == m.median_prototypes:
                     state += f"  prototypes {m.median_prototypes:.0f}"

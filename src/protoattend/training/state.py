@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from protoattend.core.model import ProtoAttend
-from protoattend.training.history import EpochRecord, History, Measures
+from protoattend.training.history import EpochRecord, History, Metrics
 from protoattend.training.optimizers import Optimizers
 
 
@@ -42,8 +42,8 @@ class TrainingState:
         return self.seconds_before + time.perf_counter() - self._started
 
     @property
-    def latest(self) -> Measures | None:
-        return next((record.measures for record in reversed(self.records) if record.measures is not None), None)
+    def latest(self) -> Metrics | None:
+        return next((record.metrics for record in reversed(self.records) if record.metrics is not None), None)
 
     def count_step(self, losses: Mapping[str, float]) -> None:
         self.step += 1
@@ -53,10 +53,10 @@ class TrainingState:
         """Note what the epoch has shown, and keep its weights if they are good enough."""
         self.records.append(record)
         self.sums, self.seconds_before = {}, 0.0
-        if record.measures is None:
+        if record.metrics is None:
             return
-        self.best_accuracy = max(self.best_accuracy, record.measures.prototype_accuracy)
-        if record.measures.good_enough(self.best_accuracy):
+        self.best_accuracy = max(self.best_accuracy, record.metrics.prototype_accuracy)
+        if record.metrics.good_enough(self.best_accuracy):
             self.best = {name: value.detach().clone() for name, value in self.model.state_dict().items()}
             self.best_epoch, self.validations_since_best = record.epoch, 0
         else:

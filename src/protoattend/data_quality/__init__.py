@@ -1,0 +1,1 @@
+"""Label errors and error analysis."""

@@ -1,0 +1,255 @@
+"""Attention to the candidates that another search engine finds: exact among them, with a bound on what it misses.
+
+An engine needs one method, `search`. Here are two: faiss, in memory, and Milvus, embedded or on a cluster.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from protoattend.database.attention import Attention, Decisions, Prototypes, Searchable
+from protoattend.errors import MissingExtra, UserError
+
+if TYPE_CHECKING:
+    from protoattend.database.store import CandidateDatabase
+
+QUERIES = 256
+FLAT = 20_000  # candidates up to which faiss compares all of them
+BATCH = 5_000  # rows of one insert into Milvus
+
+
+class Neighbours(Protocol):
+    """Any engine that finds candidates by the inner product of their keys with a query."""
+
+    def search(self, queries: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return indices `(B, k)` of the database and inner products `(B, k)`, largest first; -1 where none is left."""
+
+
+class Search(Protocol):
+    """How a database attends to its candidates: the module `search`, exactly, or an `Approximation`."""
+
+    def decide(
+        self, queries: Tensor, candidates: Searchable, *, normalize: str, own: Tensor | None = None
+    ) -> Decisions: ...
+
+    def prototypes(
+        self, queries: Tensor, candidates: Searchable, *, normalize: str, own: Tensor | None = None
+    ) -> list[Prototypes]: ...
+
+    def attend(self, queries: Tensor, candidates: Searchable, *, normalize: str, top: int = 10) -> Attention: ...
+
+
+@dataclass(frozen=True)
+class Found:
+    """Candidates found for each query `(B, k)` with their scores and weights; weight 0 where none was found."""
+
+    positions: Tensor
+    scores: Tensor
+    weights: Tensor
+    missed: Tensor
+
+
+class FaissNeighbours:
+    """A faiss index over a database's keys.
+
+    >>> FaissNeighbours.build(clf.database_, "IVF256,Flat", n_probe=16)  # doctest: +SKIP
+    """
+
+    def __init__(self, index: Any) -> None:
+        self.index = index
+
+    @classmethod
+    def build(cls, database: CandidateDatabase, factory: str | None = None, *, n_probe: int = 16) -> FaissNeighbours:
+        """Index the keys; `factory` is faiss's description of an index.
+
+        None compares all of up to 20,000 keys, and of more those in the `n_probe` nearest of about 4 sqrt(D) cells.
+        """
+        try:
+            import faiss
+        except ImportError:
+            raise MissingExtra("faiss-cpu", "ann", "FaissNeighbours") from None
+        rows = database.rows
+        keys = np.ascontiguousarray(rows.keys.numpy(), dtype=np.float32)
+        factory = factory or ("Flat" if len(keys) <= FLAT else f"IVF{int(4 * math.sqrt(len(keys)))},Flat")
+        try:
+            index = faiss.index_factory(keys.shape[1], f"IDMap2,{factory}", faiss.METRIC_INNER_PRODUCT)
+        except RuntimeError as error:
+            raise UserError(f"factory must describe a faiss index, but {factory!r} does not ({error}).") from None
+        index.train(keys)
+        index.add_with_ids(keys, np.ascontiguousarray(rows.ids, dtype=np.int64))
+        if factory.startswith("IVF"):
+            faiss.extract_index_ivf(index).nprobe = n_probe
+        return cls(index)
+
+    def search(self, queries: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+        scores, indices = self.index.search(np.ascontiguousarray(queries, dtype=np.float32), k)
+        return indices, scores
+
+
+class MilvusNeighbours:
+    """A collection of keys in Milvus: `uri` is a file that pymilvus itself keeps, or the address of a cluster.
+
+    >>> MilvusNeighbours.build(clf.database_, "keys.db")  # doctest: +SKIP
+    >>> MilvusNeighbours.build(clf.database_, "http://milvus.example:19530")  # doctest: +SKIP
+    """
+
+    def __init__(self, uri: str | os.PathLike[str], *, collection: str = "candidates") -> None:
+        try:
+            from pymilvus import MilvusClient
+        except ImportError:
+            raise MissingExtra("pymilvus", "milvus", "MilvusNeighbours") from None
+        self.client = MilvusClient(os.fspath(uri))
+        self.collection = collection
+
+    @classmethod
+    def build(
+        cls, database: CandidateDatabase, uri: str | os.PathLike[str], *, collection: str = "candidates"
+    ) -> MilvusNeighbours:
+        """Write all keys into a new collection."""
+        made = cls(uri, collection=collection)
+        if made.client.has_collection(collection):
+            raise UserError(
+                f"collection must be a new one, but {collection!r} exists at {uri}; open it with MilvusNeighbours(uri) "
+                "or choose another name."
+            )
+        rows = database.rows
+        made.client.create_collection(
+            collection, dimension=rows.keys.shape[1], metric_type="IP", consistency_level="Strong"
+        )
+        for start in range(0, len(rows), BATCH):
+            ids, keys = rows.ids[start : start + BATCH].tolist(), rows.keys[start : start + BATCH].float().tolist()
+            made.client.insert(collection, [{"id": i, "vector": key} for i, key in zip(ids, keys, strict=True)])
+        return made
+
+    def search(self, queries: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+        indices = np.full((len(queries), k), -1, dtype=np.int64)
+        scores = np.full((len(queries), k), -np.inf, dtype=np.float32)
+        found = self.client.search(self.collection, data=queries.astype(np.float32).tolist(), limit=k)
+        for row, hits in enumerate(found):
+            indices[row, : len(hits)] = [hit["id"] for hit in hits]
+            scores[row, : len(hits)] = [hit["distance"] for hit in hits]
+        return indices, scores
+
+    def close(self) -> None:
+        self.client.close()
+
+
+@dataclass(frozen=True)
+class Approximation:
+    """An engine, how many candidates it is asked for, and the database's indices; attention to those found is exact."""
+
+    neighbours: Neighbours
+    k: int
+    ids: np.ndarray
+
+    def decide(
+        self, queries: Tensor, candidates: Searchable, *, normalize: str, own: Tensor | None = None
+    ) -> Decisions:
+        """Return the decisions; `missed` bounds the weight of all others if none scores above the last one found."""
+        n_classes = candidates.class_scores.shape[1]
+        logits, mass, largest, missed = [], [], [], []
+        for found in self._found(queries, candidates, normalize, own):
+            weights = found.weights
+            logits.append(torch.einsum("bk,bkc->bc", weights, candidates.class_scores[found.positions].to(weights)))
+            labels = candidates.labels[found.positions]
+            mass.append(weights.new_zeros(len(weights), n_classes).scatter_add_(1, labels, weights))
+            largest.append(found.scores.amax(1))
+            missed.append(found.missed)
+        kind = queries.dtype
+        return Decisions(
+            torch.cat(logits).to(kind),
+            torch.cat(mass).to(kind),
+            torch.cat(largest).to(kind),
+            exact=False,
+            missed=torch.cat(missed).to(kind),
+        )
+
+    def prototypes(
+        self, queries: Tensor, candidates: Searchable, *, normalize: str, own: Tensor | None = None
+    ) -> list[Prototypes]:
+        """Return each query's candidates of non-zero weight among those found, heaviest first."""
+        prototypes = []
+        for found in self._found(queries, candidates, normalize, own):
+            ordered = found.weights.sort(dim=1, descending=True, stable=True)
+            for weights, order, positions in zip(ordered.values, ordered.indices, found.positions, strict=True):
+                inside = weights > 0
+                prototypes.append(Prototypes(positions[order[inside]], weights[inside].to(queries.dtype)))
+        return prototypes
+
+    def attend(self, queries: Tensor, candidates: Searchable, *, normalize: str, top: int = 10) -> Attention:
+        """Return the decisions and the `top` heaviest prototypes among those found; weight 0 where there are fewer."""
+        positions = torch.zeros(len(queries), top, dtype=torch.int64)
+        weights = queries.new_zeros(len(queries), top)
+        for i, found in enumerate(self.prototypes(queries, candidates, normalize=normalize)):
+            n = min(top, len(found.weights))
+            positions[i, :n], weights[i, :n] = found.positions[:n], found.weights[:n]
+        return Attention(self.decide(queries, candidates, normalize=normalize), positions, weights)
+
+    def _found(self, queries: Tensor, candidates: Searchable, normalize: str, own: Tensor | None) -> Iterator[Found]:
+        ids = self.ids
+        every = torch.ones(1).expand(len(ids)) if candidates.weights is None else candidates.weights
+        total = every.sum(dtype=torch.float64)
+        for start in range(0, len(queries), QUERIES):
+            some = queries[start : start + QUERIES]
+            indices, _ = self.neighbours.search(some.numpy(), self.k + (own is not None))
+            places = np.minimum(np.searchsorted(ids, indices), len(ids) - 1)
+            positions, there = torch.from_numpy(places), torch.from_numpy(ids[places] == indices)
+            others = total.expand(len(some))
+            if own is not None:
+                there &= positions != own[start : start + QUERIES, None]
+                others = others - every[own[start : start + QUERIES]]
+            if not bool(there.any(1).all()):
+                raise UserError(
+                    "the engine must find at least one candidate of the database for every query, but for "
+                    f"{int((~there.any(1)).sum())} it found none; build it anew from this database, or search wider."
+                )
+            # The engine's own scores may be rounded: attention is computed from the keys.
+            scores = torch.einsum("bd,bkd->bk", some.double(), candidates.keys[positions].double())
+            scores = (scores / math.sqrt(some.shape[1])).masked_fill(~there, -torch.inf)
+            counts = every[positions] * there.double()
+            outside = (others - counts.sum(1)).clamp(min=0)
+            weigh = _softmax if normalize == "softmax" else _sparsemax
+            yield Found(positions, scores, *weigh(scores, counts, outside))
+
+
+def missed_mass(database: CandidateDatabase, neighbours: Neighbours, queries: Tensor, *, k: int = 256) -> Tensor:
+    """Return, for each query, the weight `(B,)` of the prototypes that the engine does not find, by exact search."""
+    indices, _ = neighbours.search(queries.numpy(), k)
+    exact = database.prototypes(queries)
+    ids = database.rows.ids
+    missed = [
+        float(found.weights[torch.from_numpy(~np.isin(ids[found.positions.numpy()], row))].sum())
+        for found, row in zip(exact, indices, strict=True)
+    ]
+    return torch.tensor(missed)
+
+
+def _softmax(scores: Tensor, counts: Tensor, outside: Tensor) -> tuple[Tensor, Tensor]:
+    """Return weights among the found and the most that `outside` others, no closer than the last found, could have."""
+    shifted = scores - scores.amax(1, keepdim=True)
+    masses = counts * shifted.exp()
+    total = masses.sum(1)
+    others = outside * _last(shifted).exp()
+    return masses / total[:, None], others / (total + others)
+
+
+def _sparsemax(scores: Tensor, counts: Tensor, outside: Tensor) -> tuple[Tensor, Tensor]:
+    """The same for p_j = w_j max(z_j - tau, 0); others can only raise tau."""
+    shifted = scores - scores.amax(1, keepdim=True)
+    ordered, order = shifted.clamp(min=-1e30).sort(1, descending=True)  # 0 * -inf would be NaN
+    heaviness = counts.gather(1, order)
+    tau = (((heaviness * ordered).cumsum(1) - 1) / heaviness.cumsum(1)).amax(1, keepdim=True)
+    weights = torch.where(shifted > tau, counts * (shifted - tau), 0.0)
+    return weights, (outside * (_last(shifted) - tau.squeeze(1)).clamp(min=0)).clamp(max=1)
+
+
+def _last(shifted: Tensor) -> Tensor:
+    return shifted.masked_fill(shifted.isneginf(), torch.inf).amin(1)

@@ -1,0 +1,1 @@
+"""A database on disk."""

@@ -1,0 +1,51 @@
+"""The views of an image that an encoder averages over when it no longer learns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from protoattend.errors import UserError
+
+
+@dataclass(frozen=True)
+class TestTimeAugmentation:
+    """An image as it is, mirrored left-right, and shifted by some pixels up and left and down and right.
+
+    An encoder that was trained on such changes has learned that they mean nothing, but not perfectly; the mean of its
+    features over them is more accurate. Inputs and candidates are both read so, which takes as many times as long.
+
+    >>> len(TestTimeAugmentation(mirror=True, shift=1)), len(TestTimeAugmentation())
+    (6, 1)
+    """
+
+    mirror: bool = False
+    shift: int = 0
+    __test__: ClassVar[bool] = False  # pytest would take it for a test
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.shift, int) and self.shift >= 0):
+            raise UserError(f"shift must be 0 or more whole pixels, but got {self.shift!r}; pass shift=1.")
+
+    def __len__(self) -> int:
+        return (2 if self.mirror else 1) * (3 if self.shift else 1)
+
+    def of(self, images: Tensor) -> Iterator[Tensor]:
+        """Yield the views of images `(B, C, H, W)`, each of that shape; the first are the images themselves."""
+        for by in (0, -self.shift, self.shift) if self.shift else (0,):
+            view = _shifted(images, by) if by else images
+            yield view
+            if self.mirror:
+                yield view.flip(-1)
+
+
+def _shifted(images: Tensor, by: int) -> Tensor:
+    """Move images along the diagonal; the pixels at the border are repeated."""
+    for dim in (-2, -1):
+        size = images.shape[dim]
+        images = images.index_select(dim, (torch.arange(size, device=images.device) - by).clamp(0, size - 1))
+    return images

@@ -1,0 +1,1 @@
+"""Why: prototypes, contrasts, counterfactuals, and how good prototypes are."""

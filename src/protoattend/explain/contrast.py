@@ -1,0 +1,174 @@
+"""Other views of a decision: why not another class, and prototypes that are not copies of one another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from protoattend.core.attention import attention_scores
+from protoattend.core.model import Encoded
+from protoattend.database.search import Prototypes
+from protoattend.database.store import CandidateDatabase
+from protoattend.errors import UserError
+from protoattend.explain.explanations import (
+    Explanation,
+    Explanations,
+    Prototype,
+    explain,
+    prototype_at,
+    shown_prototypes,
+)
+from protoattend.viz import style as display
+from protoattend.viz.figures import AGREES, DIFFERS, QUIET
+from protoattend.viz.html import plain
+
+
+@dataclass(frozen=True)
+class Rival:
+    """A candidate of the class asked about: its weight, and the weight at which it alone would turn the decision.
+
+    `needed` is that weight if it took the same share from all other prototypes; infinite if its value argues for the
+    predicted class as well. `score_gap` is how far its attention score lies below the largest one.
+    """
+
+    prototype: Prototype
+    needed: float
+    score_gap: float
+
+    @property
+    def lacking(self) -> float:
+        """The weight that it lacks."""
+        return max(self.needed - self.prototype.weight, 0.0)
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """Why a decision is not `label`: how far its logit is behind, its class mass, and the best candidates it has."""
+
+    explanation: Explanation
+    label: Any
+    behind: float
+    mass: float
+    rivals: tuple[Rival, ...]
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"#{r.prototype.index} {r.prototype.weight:.2f}/{r.needed:.2f}" for r in self.rivals)
+        return f"Contrast({self.explanation.prediction!r} not {self.label!r}, mass={self.mass:.2f}, rivals=[{shown}])"
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the weights of prototypes and of rivals, and what the rivals would need; return the axis."""
+        ax = display.axes(ax, "plotting a contrast")
+        e, rivals = self.explanation, self.rivals
+        names = [f"#{p.index} {plain(p.label)}" for p in (*e.prototypes, *(r.prototype for r in rivals))]
+        agree = [p.label == e.prediction for p in e.prototypes]
+        ax.barh(range(len(agree)), [p.weight for p in e.prototypes], color=[AGREES if a else DIFFERS for a in agree])
+        places = np.arange(len(rivals)) + len(agree) + 0.6
+        ax.barh(places, [r.prototype.weight for r in rivals], color=DIFFERS)
+        for place, rival in zip(places, rivals, strict=True):
+            if np.isfinite(rival.needed):
+                ax.barh(place, rival.needed, facecolor="none", edgecolor=QUIET, linestyle=":")
+            possible = np.isfinite(rival.needed)
+            text = f"needs {rival.needed:.2f}" if possible else f"argues for {plain(e.prediction)} too"
+            reach = max(rival.prototype.weight, rival.needed if possible else 0.0)
+            ax.text(reach + 0.01, place, text, va="center", size=8)
+        display.dress(
+            ax,
+            title=f"Why {plain(e.prediction)} and not {plain(self.label)}?",
+            xlabel="weight in the decision",
+            ylabel="",
+        )
+        ax.set_yticks([*range(len(agree)), *places], names)
+        ax.set(xlim=(0, 1.15))
+        ax.invert_yaxis()
+        ax.grid(visible=False, axis="y")
+        return ax
+
+
+def contrast(
+    database: CandidateDatabase, queries: Tensor, previews: list[Any], *, label: Any, top: int = 5
+) -> list[Contrast]:
+    """Return for queries `(n, d_att)` why each decision is not `label`, with the `top` best candidates of it."""
+    asked = database.classes.number(label)
+    places = (database.rows.labels == asked).nonzero().squeeze(1)
+    if len(places) == 0:
+        raise UserError(f"the database must hold candidates of {label!r}, but has none; add some.")
+    explained = explain(database, queries, previews, top=top)
+    decisions, scores = database.decide(queries), database.class_scores
+    best = attention_scores(queries, database.keys[places]).topk(min(top, len(places)), dim=1)
+    items = []
+    for i, found in enumerate(database.prototypes(queries)):
+        predicted = int(decisions.logits[i].argmax())
+        behind = float(decisions.logits[i, predicted] - decisions.logits[i, asked])
+        near = places[best.indices[i]]
+        gains = scores[near, asked] - scores[near, predicted]
+        columns = (near, _weights_at(found, near), gains, decisions.largest_score[i] - best.values[i])
+        rivals = tuple(
+            Rival(prototype_at(database, place, weight, label), needed_weight(behind, gain, weight), max(gap, 0.0))
+            for place, weight, gain, gap in zip(*(column.tolist() for column in columns), strict=True)
+        )
+        items.append(Contrast(explained[i], label, behind, float(decisions.class_mass[i, asked]), rivals))
+    return items
+
+
+def explain_diverse(
+    database: CandidateDatabase, encoded: Encoded, previews: list[Any], *, top: int = 5
+) -> Explanations:
+    """Explain with prototypes that differ from one another: near-copies of one already shown come last.
+
+    The first is the heaviest; each next one has the largest product of its weight and its distance, in keys and values,
+    to those already shown. Weights stay what they are.
+    """
+    explained = explain(database, encoded.queries, previews, top=top)
+    rows, names = database.rows, database.labels
+    features = torch.cat([database.keys, rows.values], dim=1)
+    items = []
+    for explanation, found in zip(explained, database.prototypes(encoded.queries), strict=True):
+        chosen = diverse(found.weights, features[found.positions], top)
+        kept = Prototypes(found.positions[chosen], found.weights[chosen])
+        items.append(replace(explanation, prototypes=shown_prototypes(database, kept, names, top)))
+    return Explanations(tuple(items), explained.kind)
+
+
+def diverse(weights: Tensor, features: Tensor, top: int) -> Tensor:
+    """Return the positions of `top` rows, greedily by weight `(m,)` times distance to those chosen `(m, d)`.
+
+    >>> diverse(torch.tensor([0.5, 0.4, 0.1]), torch.tensor([[0.0], [0.01], [1.0]]), 2)
+    tensor([0, 2])
+    """
+    chosen = [int(weights.argmax())]
+    distance = torch.full_like(weights, torch.inf)
+    left = torch.ones(len(weights), dtype=torch.bool)
+    while len(chosen) < min(top, len(weights)):
+        left[chosen[-1]] = False
+        distance = torch.minimum(distance, (features - features[chosen[-1]]).norm(dim=1))
+        # Exact copies have distance 0: among them weight decides.
+        gain = torch.where(left, weights * (distance + 1e-9), -torch.inf)
+        chosen.append(int(gain.argmax()))
+    return torch.tensor(chosen)
+
+
+def needed_weight(behind: float, gain: float, weight: float) -> float:
+    """Return the weight at which a candidate would close the gap, all other weights shrinking in proportion.
+
+    The decision is `behind` now, the candidate has `weight` and adds `gain` times it. The others alone are behind by
+    lead = (behind + weight gain) / (1 - weight); with weight w it is (1 - w) lead - w gain, which is 0 where it turns.
+
+    >>> needed_weight(1.0, 1.0, 0.0)
+    0.5
+    """
+    if weight >= 1:
+        return 0.0 if behind <= 0 else np.inf
+    lead = (behind + weight * gain) / (1 - weight)
+    if lead <= 0:
+        return 0.0
+    return lead / (lead + gain) if gain > 0 else np.inf
+
+
+def _weights_at(found: Prototypes, positions: Tensor) -> Tensor:
+    """Return the weights of candidates at these positions, 0 where they are no prototypes."""
+    same = positions[:, None] == found.positions[None, :]
+    return torch.where(same, found.weights[None, :], 0.0).sum(1)

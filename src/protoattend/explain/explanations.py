@@ -1,0 +1,191 @@
+"""Explanations: for each decision its prototypes, their labels and how much of the decision each one carries."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from protoattend.database.search import Prototypes
+from protoattend.database.store import CandidateDatabase
+from protoattend.errors import MissingExtra, UserError
+
+
+@dataclass(frozen=True)
+class Prototype:
+    """One real sample a decision rests on; `index` is its row in the training X, `preview` what a person is shown.
+
+    The preview of an image that lies on disk knows its `path`, and is decoded by `np.asarray`. A database saved with
+    excerpts shows thumbnails, and the first characters of texts.
+    """
+
+    index: int
+    weight: float
+    label: Any
+    preview: Any
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What was decided for one input, and how sure it was."""
+
+    prediction: Any
+    confidence: float
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why one input got its prediction; of a supposition also what it is `before`, with the database as it is."""
+
+    prediction: Any
+    confidence: float
+    prototypes: tuple[Prototype, ...]
+    weights: np.ndarray  # of all prototypes, heaviest first, also those not shown
+    preview: Any
+    label: Any = None  # the true label, where it is known
+    before: Outcome | None = None
+
+    @property
+    def changed(self) -> bool:
+        """Whether the supposition changes the prediction."""
+        return self.before is not None and self.before.prediction != self.prediction
+
+    def n_prototypes(self, share: float = 0.95) -> int:
+        """Return how many prototypes carry `share` of the decision: the smallest k whose weights add up to it."""
+        if not 0 < share <= 1:
+            raise UserError(
+                f"share must be above 0 and at most 1, but got {share}; 0.95 asks for 95 % of the decision."
+            )
+        reached = np.cumsum(self.weights, dtype=np.float64)
+        # Weights sum to one only up to rounding: without the slack, share=1 might never be reached.
+        return min(int(np.searchsorted(reached, share - 1e-6)) + 1, len(self.weights))
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"#{p.index} {p.label!r} {p.weight:.2f}" for p in self.prototypes[:5])
+        before = f" (before: {self.before.prediction!r})" if self.before is not None and self.changed else ""
+        return f"Explanation({self.prediction!r}{before}, confidence={self.confidence:.2f}, prototypes=[{shown}])"
+
+
+@dataclass(frozen=True)
+class Explanations:
+    """The explanations of several inputs; `kind` of input tells how they are drawn."""
+
+    items: tuple[Explanation, ...]
+    kind: str
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __iter__(self) -> Iterator[Explanation]:
+        return iter(self.items)
+
+    def __getitem__(self, which: int | slice | Sequence[int] | np.ndarray) -> Any:
+        """Return one explanation, or Explanations of a slice or of several positions."""
+        if isinstance(which, (int, np.integer)):
+            return self.items[which]
+        chosen = self.items[which] if isinstance(which, slice) else tuple(self.items[int(i)] for i in which)
+        return Explanations(chosen, self.kind)
+
+    def plot(self, path: str | os.PathLike[str] | None = None, *, n: int = 8) -> Any:
+        """Draw the first `n` explanations; return the figure, or save it to `path` as well."""
+        from protoattend.viz.figures import draw
+
+        figure = draw(self[:n])
+        if path is not None:
+            figure.savefig(path, dpi=110)
+        return figure
+
+    def to_html(self, path: str | os.PathLike[str] | None = None, *, title: str = "Explanations") -> str:
+        """Return one self-contained HTML page, and write it to `path` where given."""
+        from protoattend.viz.html import page
+
+        html = page(self, title)
+        if path is not None:
+            Path(path).write_text(html, encoding="utf-8")
+        return html
+
+    def _repr_html_(self) -> str:
+        from protoattend.viz.html import fragment
+
+        return fragment(self[:8])
+
+    def to_frame(self) -> Any:
+        """Return a DataFrame with one row for each shown prototype of each input."""
+        try:
+            import pandas as pd
+        except ImportError:
+            raise MissingExtra("pandas", "table", "to_frame") from None
+        return pd.DataFrame(
+            [
+                {
+                    "input": i,
+                    "prediction": e.prediction,
+                    "confidence": e.confidence,
+                    "rank": rank,
+                    "index": p.index,
+                    "weight": p.weight,
+                    "label": p.label,
+                }
+                for i, e in enumerate(self.items)
+                for rank, p in enumerate(e.prototypes)
+            ],
+            columns=["input", "prediction", "confidence", "rank", "index", "weight", "label"],
+        )
+
+
+def explain(
+    database: CandidateDatabase,
+    queries: Tensor,
+    previews: list[Any],
+    *,
+    top: int = 5,
+    leave_one_out: bool = False,
+) -> Explanations:
+    """Explain queries `(B, d_att)`; with `leave_one_out` they are the database's rows, each without itself."""
+    if top < 1:
+        raise UserError(f"top must be at least 1, but got {top}; it is the number of prototypes shown.")
+    own = torch.arange(len(queries)) if leave_one_out else None
+    decided = outcomes(database, queries, own=own)
+    labels = database.labels
+    items = []
+    for i, found in enumerate(database.prototypes(queries, own=own)):
+        items.append(
+            Explanation(
+                prediction=decided[i].prediction,
+                confidence=decided[i].confidence,
+                prototypes=shown_prototypes(database, found, labels, top),
+                weights=found.weights.numpy(),
+                preview=previews[i],
+                label=labels[i] if leave_one_out else None,
+            )
+        )
+    return Explanations(tuple(items), database.inputs.kind)
+
+
+def outcomes(database: CandidateDatabase, queries: Tensor, *, own: Tensor | None = None) -> list[Outcome]:
+    """Return what is decided for queries `(B, d_att)`; `own` `(B,)` is the position each may not attend to."""
+    decisions = database.decide(queries, own=own)
+    labels = database.classes.decode(decisions.predicted)
+    return [Outcome(*pair) for pair in zip(labels, decisions.confidence.tolist(), strict=True)]
+
+
+def shown_prototypes(
+    database: CandidateDatabase, found: Prototypes, labels: np.ndarray, top: int
+) -> tuple[Prototype, ...]:
+    """Return the first `top` of what was found, as a person is shown them; `labels` are the database's."""
+    return tuple(
+        prototype_at(database, position, weight, labels[position])
+        for position, weight in zip(found.positions[:top].tolist(), found.weights[:top].tolist(), strict=True)
+        if weight > 0
+    )
+
+
+def prototype_at(database: CandidateDatabase, position: int, weight: float, label: Any) -> Prototype:
+    """Return the candidate at a position of the database as a person is shown it."""
+    return Prototype(int(database.rows.ids[position]), weight, label, database.preview_at(position))

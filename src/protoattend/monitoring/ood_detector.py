@@ -1,0 +1,179 @@
+"""One score of strangeness from several distances to the training data, learned from usual inputs alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from protoattend.core.model import ProtoAttend
+from protoattend.data.inputs import require_rows
+from protoattend.data.samples import Samples, chunks
+from protoattend.database.store import CandidateDatabase
+from protoattend.encoders.build import rows_at_once
+from protoattend.errors import UserError
+from protoattend.monitoring.ood import finite, neighbour_distance
+
+NEAREST = 3
+ANCHORS = 10_000  # candidates at the most that distances are taken to
+REFERENCE = 2_000  # candidates at the most that stand for usual inputs where none are given
+SHRINKAGE = 0.1  # of the covariance towards a sphere
+TAIL = 0.1  # share of the usual scores that the tail is learned from
+
+
+@dataclass(frozen=True)
+class Surprise:
+    """How surprising a score is beside ascending scores `(n,)` of usual inputs: -log of the share above it.
+
+    Beyond the largest tenth the share falls exponentially, as fast as that tenth does on average: strange inputs
+    score far above all usual ones, and how far must still count.
+    """
+
+    usual: np.ndarray
+
+    @classmethod
+    def fit(cls, scores: np.ndarray) -> Surprise:
+        return cls(np.sort(finite(scores, "usual scores")))
+
+    def __call__(self, scores: np.ndarray) -> np.ndarray:
+        n = len(self.usual)
+        above = n - np.searchsorted(self.usual, scores, side="left")  # ties count as above: they are no surprise
+        surprise = -np.log((above + 1) / (n + 1))
+        start = self.usual[int((1 - TAIL) * (n - 1))]
+        beyond = self.usual[self.usual > start]
+        if len(beyond) == 0:
+            return surprise
+        at_start = -np.log(len(beyond) / n)
+        tail = at_start + (scores - start) / (beyond - start).mean()
+        return np.where(scores > start, tail, np.minimum(surprise, at_start))
+
+
+@dataclass(frozen=True)
+class Anchors:
+    """Candidates that distances are taken to: unit features of the encoder `(m, d)`, and inputs `(m, f)` of numbers.
+
+    `means` `(C, d)` are those of the classes, and `whitening` `(d, d)` makes the spread within classes a sphere.
+    """
+
+    database: CandidateDatabase
+    features: Tensor
+    means: Tensor
+    whitening: Tensor
+    inputs: Tensor | None
+
+    @classmethod
+    def fit(cls, database: CandidateDatabase, positions: np.ndarray) -> Anchors:
+        """Take the candidates at these positions."""
+        source, labels = database.rows.source[positions], database.rows.labels[torch.from_numpy(positions)]
+        features = encoder_features(database.model, database.inputs.tensor(source))
+        means = torch.stack([features[labels == c].mean(0) for c in labels.unique()])
+        spread = features - means[torch.unique(labels, return_inverse=True)[1]]
+        covariance = spread.T @ spread / len(spread)
+        sphere = max(float(covariance.trace()) / len(covariance), 1e-12) * torch.eye(
+            len(covariance), dtype=torch.float64
+        )
+        precision = torch.linalg.inv((1 - SHRINKAGE) * covariance + SHRINKAGE * sphere)
+        whitening = torch.linalg.cholesky(precision)
+        return cls(database, _unit(features), means @ whitening, whitening, _numbers(database, source))
+
+    def distances(self, source: np.ndarray) -> dict[str, np.ndarray]:
+        """Return for each row, in the database's canonical form, how far it is from training data `(n,)`, by name.
+
+        "features" is the distance to the nearest candidates in the direction of the encoder's features, "classes" to
+        the nearest class mean relative to the spread within classes (Mahalanobis), "inputs" to the nearest raw inputs.
+        """
+        features = encoder_features(self.database.model, self.database.inputs.tensor(source))
+        found = {
+            "features": neighbour_distance(_unit(features), self.features, NEAREST),
+            "classes": neighbour_distance(features @ self.whitening, self.means, 1),
+        }
+        numbers = None if self.inputs is None else _numbers(self.database, source)
+        if self.inputs is not None and numbers is not None:
+            found["inputs"] = neighbour_distance(numbers, self.inputs, NEAREST)
+        return found
+
+
+@dataclass(frozen=True)
+class OodDetector:
+    """Distances to training data as one score: the sum of how surprising each is (Fisher's method).
+
+    Made by `ProtoAttendClassifier.ood_detector`; no strange input is needed. `parts` are the surprises by name, `usual`
+    the ascending sums of the inputs it was learned from.
+    """
+
+    anchors: Anchors
+    parts: Mapping[str, Surprise]
+    usual: np.ndarray
+
+    @classmethod
+    def fit(cls, database: CandidateDatabase, X: Any) -> OodDetector:
+        """Learn from usual inputs unseen in training."""
+        anchors = Anchors.fit(database, _spread(np.arange(len(database)), ANCHORS))
+        return cls._fit(anchors, database.inputs.source(X))
+
+    @classmethod
+    def fit_on_database(cls, database: CandidateDatabase) -> OodDetector:
+        """Learn from candidates, spread over the database, by their distances to the others."""
+        if len(database) < 4:
+            raise UserError(f"usual inputs are needed, but the database has only {len(database)} rows; pass X.")
+        usual = _spread(np.arange(0, len(database), 3), REFERENCE)
+        others = np.setdiff1d(np.arange(len(database)), usual)
+        anchors = Anchors.fit(database, _spread(others, ANCHORS))
+        return cls._fit(anchors, database.rows.source[usual])
+
+    @classmethod
+    def _fit(cls, anchors: Anchors, source: np.ndarray) -> OodDetector:
+        distances = anchors.distances(source)
+        parts = {name: Surprise.fit(found) for name, found in distances.items()}
+        usual = np.sum([parts[name](found) for name, found in distances.items()], axis=0)
+        return cls(anchors, MappingProxyType(parts), np.sort(usual))
+
+    def score(self, X: Any) -> np.ndarray:
+        """Return how strange each row is `(n,)`; higher is further from the training data."""
+        return np.sum(list(self.surprises(X).values()), axis=0)
+
+    def surprises(self, X: Any) -> dict[str, np.ndarray]:
+        """Return what each part adds to the score `(n,)`, by its name."""
+        require_rows(X)
+        distances = self.anchors.distances(self.anchors.database.inputs.source(X))
+        return {name: surprise(distances[name]) for name, surprise in self.parts.items()}
+
+    def p_value(self, X: Any) -> np.ndarray:
+        """Return the share of usual inputs that are at least as strange `(n,)`.
+
+        Of new usual inputs about a share `a` gets a p-value of at most `a`.
+        """
+        above = len(self.usual) - np.searchsorted(self.usual, self.score(X), side="left")
+        return (above + 1) / (len(self.usual) + 1)
+
+
+def encoder_features(model: ProtoAttend, samples: Samples) -> Tensor:
+    """Return the features `(n, d)` that queries, keys and values are made of, in double precision on the CPU."""
+    device = next(model.parameters()).device
+    model.eval()
+    with torch.no_grad():
+        parts = [
+            model.encoder(x.to(device)).flatten(1).cpu() for x in chunks(samples, rows_at_once(model.encoder, device))
+        ]
+    return torch.cat(parts).double()
+
+
+def _unit(features: Tensor) -> Tensor:
+    return features / features.norm(dim=1, keepdim=True).clamp(min=1e-12)
+
+
+def _numbers(database: CandidateDatabase, source: np.ndarray) -> Tensor | None:
+    """Return inputs as numbers `(n, f)`, missing ones at their mean; None where they are texts, files or categories."""
+    if source.dtype.kind not in "fiu" or database.inputs.form().get("cardinalities"):
+        return None
+    return torch.from_numpy(np.nan_to_num(source.reshape(len(source), -1).astype(np.float64)))
+
+
+def _spread(positions: np.ndarray, most: int) -> np.ndarray:
+    """Return at most so many of the positions, evenly."""
+    return positions[np.unique(np.linspace(0, len(positions) - 1, min(len(positions), most)).astype(int))]

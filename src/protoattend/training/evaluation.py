@@ -1,0 +1,95 @@
+"""Measuring a model while it learns, with batch norm as it will be at inference."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from protoattend.core.attention import prototype_counts
+from protoattend.core.model import ProtoAttend, Stored
+from protoattend.data.samples import Samples, chunks, subset
+from protoattend.encoders.build import rows_at_once
+from protoattend.training.batches import Labelled
+from protoattend.training.history import Metrics
+
+VALIDATION_CANDIDATES = 2048
+BATCHES_FOR_NORM = 16
+
+
+def refresh_batch_norm(model: ProtoAttend, data: Labelled, batch_size: int) -> None:
+    """Estimate batch-norm statistics anew on pure samples: those of training are of blended and occluded ones."""
+    norms = [m for m in model.modules() if isinstance(m, torch.nn.modules.batchnorm._BatchNorm)]
+    if not norms:
+        return
+    model.eval()
+    momenta = [norm.momentum for norm in norms]
+    for norm in norms:
+        norm.reset_running_stats()
+        norm.momentum = None  # the plain mean over the batches
+        norm.train()
+    if data.shares is None:
+        some = subset(data.samples, slice(None, None, max(1, len(data) // (BATCHES_FOR_NORM * batch_size))))
+    else:
+        drawn = data.shuffled(torch.Generator().manual_seed(0))
+        some = subset(data.samples, drawn[: BATCHES_FOR_NORM * batch_size])
+    whole = slice(max(1, len(some) // batch_size) * batch_size)
+    with torch.no_grad():
+        for x in _chunks(model, subset(some, whole), batch_size):
+            model.encoder(x)
+    for norm, momentum in zip(norms, momenta, strict=True):
+        norm.momentum = momentum
+        norm.eval()
+
+
+def evaluate_with_prototypes(model: ProtoAttend, validation: Labelled, candidates: Labelled) -> Metrics:
+    """Return both accuracies and the median number of prototypes for 95 % of the decision."""
+    model.eval()
+    with torch.inference_mode():
+        parts = [model.encode(x) for x in _chunks(model, candidates.samples)]
+        stored = Stored(torch.cat([p.keys for p in parts]), torch.cat([p.values for p in parts]))
+        weights = None if candidates.weights is None else candidates.weights.to(stored.keys.device)
+        outputs = [model(x, stored, candidate_weights=weights) for x in _chunks(model, validation.samples)]
+        counts = torch.cat([prototype_counts(o.weights, 0.95) for o in outputs])
+        return Metrics(
+            n_samples=_effective_count(validation),
+            self_accuracy=_accuracy(torch.cat([o.self_logits for o in outputs]), validation),
+            prototype_accuracy=_accuracy(torch.cat([o.prototype_logits for o in outputs]), validation),
+            median_prototypes=float(counts.median()),
+            dead_queries=dead_share(torch.cat([o.encoded.queries for o in outputs])),
+        )
+
+
+def dead_share(queries: Tensor) -> float:
+    """Return the share of queries that are all zero."""
+    return float((queries == 0).all(1).float().mean())
+
+
+def evaluate_plain(model: ProtoAttend, validation: Labelled) -> Metrics:
+    """Return the accuracy of the plain encoder, as both accuracies."""
+    model.eval()
+    with torch.inference_mode():
+        logits = torch.cat([model.self_logits(x) for x in _chunks(model, validation.samples)])
+    accuracy = _accuracy(logits, validation)
+    return Metrics(_effective_count(validation), accuracy, accuracy, float("nan"))
+
+
+def _accuracy(logits: Tensor, data: Labelled) -> float:
+    correct = (logits.argmax(1).cpu() == data.labels).float()
+    if data.weights is None:
+        return float(correct.mean())
+    return min(1.0, float(correct @ data.weights / data.weights.sum()))  # the two sums may round differently
+
+
+def _effective_count(data: Labelled) -> int:
+    """Return how many equally weighted samples would give an accuracy with the same standard error (Kish)."""
+    if data.weights is None:
+        return len(data)
+    return round(float(data.weights.sum() ** 2 / data.weights.square().sum()))
+
+
+def _chunks(model: ProtoAttend, samples: Samples, size: int | None = None) -> Iterator[Tensor]:
+    device = next(model.parameters()).device
+    for chunk in chunks(samples, size or rows_at_once(model.encoder, device)):
+        yield chunk.to(device)

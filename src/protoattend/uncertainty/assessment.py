@@ -1,0 +1,96 @@
+"""An assessment: all that labelled samples tell about when to trust a classifier, from one pass over them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from protoattend.errors import UserError
+from protoattend.uncertainty import calibration, selective
+from protoattend.uncertainty.calibration import Reliability
+from protoattend.uncertainty.selective import AucCoverage, RiskCoverage
+from protoattend.viz import style as display
+
+
+@dataclass(frozen=True)
+class Assessment:
+    """Decisions on labelled samples: confidence, predicted and true class `(n,)`, probabilities and mass `(n, C)`.
+
+    The curves and metrics are those of `trust.selective` and `trust.calibration`, on these samples. `name` is shown in
+    plots, where several assessments can be compared on one axis.
+    """
+
+    confidence: np.ndarray
+    predicted: np.ndarray
+    labels: np.ndarray
+    probabilities: np.ndarray
+    class_mass: np.ndarray
+    classes: np.ndarray
+    name: str = ""
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def correct(self) -> np.ndarray:
+        """Which predictions are right `(n,)`."""
+        return self.predicted == self.labels
+
+    def risk_coverage(self) -> RiskCoverage:
+        """Return the error among the answers against the share answered."""
+        return selective.risk_coverage(self.confidence, self.correct, name=self.name)
+
+    def auc_coverage(self, positive: Any = None) -> AucCoverage:
+        """Return the AUC for the class `positive` against the share answered; of two classes, the second is usual."""
+        if positive is None and len(self.classes) != 2:
+            raise UserError(f"positive must be given where there are {len(self.classes)} classes; choose one of them.")
+        number = 1 if positive is None else self._number(positive)
+        return selective.auc_coverage(
+            self.confidence, self.probabilities[:, number], self.labels == number, name=self.name
+        )
+
+    def reliability(self, bins: int = 10) -> Reliability:
+        """Return how often predictions are right by their confidence, in bins of equal width."""
+        return calibration.reliability(self.confidence, self.correct, bins=bins, name=self.name)
+
+    def adaptive_reliability(self, bins: int = 10) -> Reliability:
+        """Return the same in up to `bins` bins of as equal numbers of samples as ties allow."""
+        return calibration.adaptive_reliability(self.confidence, self.correct, bins=bins, name=self.name)
+
+    def accuracy_at_coverage(self, coverage: float) -> float:
+        """Return the accuracy on the surest `coverage` of the samples."""
+        return selective.accuracy_at_coverage(self.confidence, self.correct, coverage)
+
+    def coverage_at_accuracy(self, accuracy: float) -> float:
+        """Return the largest share of samples that can be answered at `accuracy`."""
+        return selective.coverage_at_accuracy(self.confidence, self.correct, accuracy)
+
+    def metrics(self) -> dict[str, float]:
+        """Return the single numbers: accuracy, then what confidence is worth, then what probabilities are."""
+        curve = self.risk_coverage()
+        return {
+            "accuracy": float(self.correct.mean()),
+            "aurc": curve.aurc,
+            "e_aurc": curve.e_aurc,
+            "accuracy_of_surest_90": self.accuracy_at_coverage(0.9),
+            "coverage_at_accuracy_99": self.coverage_at_accuracy(0.99),
+            "ece": calibration.expected_calibration_error(self.confidence, self.correct),
+            "adaptive_ece": calibration.adaptive_calibration_error(self.confidence, self.correct),
+            "brier": calibration.brier_score(self.confidence, self.correct),
+            "probability_brier": calibration.multiclass_brier_score(self.probabilities, self.labels),
+        }
+
+    def plot(self) -> Any:
+        """Return a figure of the risk-coverage curve and the reliability diagram, side by side."""
+        left, right = display.panels(2, "plotting an assessment", (12.0, 4.8))
+        self.risk_coverage().plot(left)
+        self.reliability().plot(right)
+        return left.figure
+
+    def _number(self, label: Any) -> int:
+        numbers = [c for c, value in enumerate(self.classes.tolist()) if value == label]
+        if not numbers:
+            raise UserError(f"positive must be one of {self.classes.tolist()[:9]}, but got {label!r}.")
+        return numbers[0]

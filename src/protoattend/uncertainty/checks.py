@@ -1,0 +1,103 @@
+"""What every measure of trust starts from: checked scores, and counts that no order of tied samples can change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from protoattend.errors import UserError
+
+
+def checked(confidence: Any, correct: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return confidence as float64 and correct as bool, both `(n,)`, or say what is wrong with them."""
+    sure, right = np.asarray(confidence, dtype=float), checked_flags(correct, "correct")
+    if sure.shape != right.shape or sure.ndim != 1:
+        raise UserError(
+            f"confidence and correct must be of one length, but have shapes {sure.shape} and {right.shape}; pass one "
+            "number and one truth value for each sample."
+        )
+    if len(sure) == 0:
+        raise UserError("at least one sample is needed, but confidence is empty; pass some labelled samples.")
+    require_numbers(sure, "confidence")
+    return sure, right
+
+
+def checked_shares(confidence: Any, correct: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return the same for metrics that read confidence as a probability: it must lie in [0, 1], up to rounding."""
+    sure, right = checked(confidence, correct)
+    require_shares(sure, "confidence")
+    return np.clip(sure, 0.0, 1.0), right
+
+
+def checked_flags(flags: Any, name: str) -> np.ndarray:
+    """Return truth values as bool; 0 and 1 will do, while anything else, a NaN too, is an error."""
+    given = np.asarray(flags)
+    if given.dtype != bool and not np.isin(given, (0, 1)).all():
+        strange = given[~np.isin(given, (0, 1))].flat[0]
+        raise UserError(f"{name} must be true or false for each sample, but holds {strange!r}; compare labels first.")
+    return given.astype(bool)
+
+
+def checked_probabilities(probabilities: Any, labels: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return probabilities `(n, C)` and class numbers `(n,)`, or say what is wrong with them."""
+    shares, numbers = np.asarray(probabilities, dtype=float), np.asarray(labels)
+    if shares.ndim != 2 or numbers.shape != shares.shape[:1]:
+        raise UserError(
+            f"probabilities must be (n, n_classes) with n class numbers, but have shapes {shares.shape} and "
+            f"{numbers.shape}."
+        )
+    if len(shares) == 0:
+        raise UserError("at least one sample is needed, but probabilities are empty; pass some labelled samples.")
+    shares = checked_class_shares(shares)
+    require_class_numbers(numbers, shares.shape[1], "probabilities")
+    return shares, numbers
+
+
+def checked_class_shares(probabilities: Any) -> np.ndarray:
+    """Return probabilities `(n, C)`, or say what is wrong with them."""
+    shares = checked_by_class(probabilities, "probabilities")
+    require_shares(shares, "probabilities")
+    return np.clip(shares, 0.0, 1.0)
+
+
+def checked_by_class(values: Any, name: str) -> np.ndarray:
+    """Return numbers for each class of each sample `(n, C)`, or say what is wrong with them."""
+    found = np.asarray(values, dtype=float)
+    if found.ndim != 2:
+        raise UserError(f"{name} must be (n, n_classes), but of shape {found.shape}; pass one row for each sample.")
+    require_numbers(found, name)
+    return found
+
+
+def require_class_numbers(labels: np.ndarray, n_classes: int, columns_of: str) -> None:
+    """Raise unless labels `(n,)` are columns of what has one for each class."""
+    if labels.dtype.kind not in "iu" or labels.min() < 0 or labels.max() >= n_classes:
+        raise UserError(
+            f"labels must be class numbers from 0 to {n_classes - 1}, one for each column of {columns_of}, but "
+            f"got {np.unique(labels)[:5].tolist()}; translate labels to columns first."
+        )
+
+
+def require_numbers(values: np.ndarray, name: str) -> None:
+    """Raise where there are NaN."""
+    missing = np.isnan(values)
+    if missing.any():
+        first = np.argwhere(missing)[0].tolist()
+        raise UserError(
+            f"{name} must be numbers, but {int(missing.sum())} are NaN, the first at {first}; drop these samples."
+        )
+
+
+def require_shares(values: np.ndarray, name: str) -> None:
+    """Raise where values are not in [0, 1] by more than rounding."""
+    if ((values < -1e-6) | (values > 1 + 1e-6)).any():
+        span = f"{values.min():g} to {values.max():g}"
+        raise UserError(f"{name} must lie between 0 and 1, but range from {span}; scale them first.")
+
+
+def require_share(value: float, name: str, *, below_one: bool = False) -> None:
+    """Raise unless 0 < value <= 1, or 0 < value < 1 where one itself makes no sense."""
+    if not 0 < value <= 1 or (below_one and value == 1):
+        upper = "below" if below_one else "at most"
+        raise UserError(f"{name} must be above 0 and {upper} 1, but got {value}; 0.95 stands for 95 %.")

@@ -1,0 +1,87 @@
+"""Prediction sets with a guarantee: split conformal prediction on the prototypes' class mass.
+
+A set holds the classes for which at least as much speaks as for the true class of most calibration samples. It may be
+empty: then too little speaks for any class, and the prediction is "none of these".
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from protoattend.errors import UserError
+from protoattend.uncertainty.checks import checked_by_class, require_class_numbers, require_share
+
+
+@dataclass(frozen=True)
+class Conformal:
+    """The ascending nonconformity of calibration samples, how little speaks for their true class, and those classes.
+
+    `labels` are class numbers in the order of `nonconformity`; -1 where they are not known.
+    """
+
+    nonconformity: np.ndarray
+    labels: np.ndarray
+
+    @classmethod
+    def fit(cls, support: np.ndarray, labels: np.ndarray) -> Conformal:
+        """Learn from what speaks for each class `(n, C)` and the true class numbers `(n,)` of unseen samples."""
+        if len(support) == 0 or len(support) != len(labels):
+            raise UserError(
+                f"calibration needs samples with one label each, but there are {len(support)} samples and "
+                f"{len(labels)} labels; pass X and y of one length."
+            )
+        speaking, numbers = checked_by_class(support, "support"), np.asarray(labels)
+        require_class_numbers(numbers, speaking.shape[1], "support")
+        nonconformity = 1 - speaking[np.arange(len(numbers)), numbers]
+        order = np.argsort(nonconformity, kind="stable")
+        return cls(nonconformity[order], numbers[order])
+
+    def state(self) -> dict[str, list[float]]:
+        """Return it as JSON can hold it."""
+        return {"nonconformity": self.nonconformity.tolist(), "labels": self.labels.tolist()}
+
+    @classmethod
+    def from_state(cls, state: dict[str, list[float]] | list[float]) -> Conformal:
+        """Read it back; folders saved before there were sets by class hold a list of nonconformities alone."""
+        if isinstance(state, list):
+            return cls(np.array(state), np.full(len(state), -1))
+        return cls(np.array(state["nonconformity"]), np.array(state["labels"]))
+
+    def sets(self, support: np.ndarray, coverage: float) -> np.ndarray:
+        """Return `(n, C)`, true for the classes in each set; the true one is inside at least `coverage` of the time.
+
+        The probability is over calibration samples and new ones together, drawn alike. Rare classes may be covered less
+        than frequent ones; `sets_by_class` covers each.
+        """
+        return 1 - checked_by_class(support, "support") <= _quantile(self.nonconformity, coverage, "")
+
+    def sets_by_class(self, support: np.ndarray, coverage: float) -> np.ndarray:
+        """Return `(n, C)` as `sets` does, for which the guarantee holds among the samples of each class on its own."""
+        speaking = checked_by_class(support, "support")
+        limits = [
+            _quantile(self.nonconformity[self.labels == c], coverage, f" of class number {c}")
+            for c in range(speaking.shape[1])
+        ]
+        return 1 - speaking <= np.array(limits)
+
+
+def class_support(class_mass: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
+    """Return what speaks for each class: prototype mass, and where that is equal (often 0 or 1) the probability."""
+    return (class_mass.astype(float) + 1e-3 * probabilities) / (1 + 1e-3)
+
+
+def _quantile(nonconformity: np.ndarray, coverage: float, which: str) -> float:
+    """Return the smallest limit that holds for `coverage` of these and of one more sample alike."""
+    require_share(coverage, "coverage", below_one=True)
+    n = len(nonconformity)
+    rank = math.ceil(round((n + 1) * coverage, 9))  # rounded: 0.07 * 100 is 7.000000000000001
+    if rank > n:
+        needed = math.ceil(round(coverage / (1 - coverage), 9))
+        raise UserError(
+            f"coverage {coverage} needs at least {needed} calibration samples{which}, but there were {n}; use more, or "
+            "ask for less coverage."
+        )
+    return float(nonconformity[rank - 1])

@@ -1,0 +1,235 @@
+"""Confidence-controlled prediction: answer only where the confidence is high enough.
+
+Everything here takes the confidence of any model and whether its predictions are right. Samples of equal confidence are
+answered together by any threshold; where a number must fall among them, it is the mean over all their orders.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from protoattend.errors import UserError
+from protoattend.uncertainty.checks import checked, checked_flags, require_numbers, require_share
+from protoattend.viz import style as display
+
+# Thresholds that a guarantee may choose from, fixed before any sample is seen: fine where confidence is high. The first
+# is just below 1, as the weights of prototypes that all agree may sum to 0.99999994.
+GRID = (
+    *(0.999999, 0.9999, 0.9998, 0.9995, 0.999, 0.998, 0.995, 0.99, 0.985, 0.98, 0.97, 0.96, 0.95, 0.94, 0.92, 0.9),
+    *(0.88, 0.85, 0.8, 0.75, 0.7, 0.65, 0.6, 0.55, 0.5, 0.45, 0.4, 0.35, 0.3, 0.25, 0.2, 0.15, 0.1, 0.05, 0.0),
+)
+STRIDE = 5  # of the grid: how many thresholds lie between those that get a share of the error probability
+
+
+@dataclass(frozen=True)
+class RiskCoverage:
+    """The error among the answers (risk) against the share answered (coverage), at every threshold that exists.
+
+    `thresholds` `(k,)` are the distinct confidences, descending; at each, `answered` samples have at least that
+    confidence and `errors` of them are wrong. `name` is shown in a plot.
+    """
+
+    thresholds: np.ndarray
+    answered: np.ndarray
+    errors: np.ndarray
+    name: str = ""
+
+    @property
+    def coverage(self) -> np.ndarray:
+        return self.answered / self.answered[-1]
+
+    @property
+    def risk(self) -> np.ndarray:
+        return self.errors / self.answered
+
+    @property
+    def accuracy(self) -> np.ndarray:
+        return (self.answered - self.errors) / self.answered
+
+    def risk_of_surest(self) -> np.ndarray:
+        """Return `(n,)`: the risk when the k surest samples are answered, for k = 1..n, expected over ties."""
+        counts = np.arange(1, self.answered[-1] + 1)
+        return np.interp(counts, np.append(0, self.answered), np.append(0, self.errors)) / counts
+
+    @property
+    def aurc(self) -> float:
+        """The area under the curve: the mean of the risks of the k surest samples, k = 1..n; lower is better."""
+        return float(self.risk_of_surest().mean())
+
+    @property
+    def e_aurc(self) -> float:
+        """The excess of `aurc` over that of a confidence that puts every error last; 0 is a perfect order."""
+        counts = np.arange(1, self.answered[-1] + 1)
+        right = self.answered[-1] - self.errors[-1]
+        return self.aurc - float((np.maximum(counts - right, 0) / counts).mean())
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the curve; further ones drawn on the same axis are compared with it. Return the axis.
+
+        A dotted beginning is what no threshold reaches: so many samples share the highest confidence.
+        """
+        ax = display.axes(ax, "plotting a risk-coverage curve")
+        top = ax.get_ylim()[1] if ax.lines else 0.0
+        look = display.next_look(ax)
+        risk = self.risk_of_surest()
+        coverage = np.arange(1, len(risk) + 1) / len(risk)
+        first = int(self.answered[0]) - 1
+        label = f"{self.name} (AURC {self.aurc:.4f})" if self.name else f"AURC {self.aurc:.4f}"
+        ax.plot(coverage[first:], risk[first:], label=label, **look)
+        if first > 0:
+            ax.plot(coverage[: first + 1], risk[: first + 1], **look | {"linestyle": ":", "linewidth": 1.2})
+            ax.plot(coverage[first], risk[first], "o", color=look["color"], markersize=4.5, zorder=3)
+        display.dress(
+            ax, title="Risk and coverage", xlabel="coverage: share of samples answered", ylabel="error of the answers"
+        )
+        display.percents(ax.xaxis)
+        display.percents(ax.yaxis)
+        # A single wrong answer among the first few may be a risk of 100 %, which would flatten all the rest.
+        settled = risk[coverage >= 0.05].max()
+        ax.set(xlim=(0, 1.01), ylim=(0, max(top, 1.25 * settled, 0.01)))
+        ax.legend(loc="upper left", frameon=False)
+        return ax
+
+
+def risk_coverage(confidence: Any, correct: Any, *, name: str = "") -> RiskCoverage:
+    """Return the risk-coverage curve of predictions with this confidence, of which `correct` are right.
+
+    >>> curve = risk_coverage([0.9, 0.9, 0.4, 0.2], [True, True, False, True])
+    >>> curve.coverage.tolist(), curve.errors.tolist()
+    ([0.5, 0.75, 1.0], [0, 1, 1])
+    """
+    sure, right = checked(confidence, correct)
+    order = np.argsort(-sure, kind="stable")
+    sure, wrong = sure[order], np.cumsum(~right[order])
+    last_of_ties = np.flatnonzero(np.append(sure[1:] != sure[:-1], True))
+    return RiskCoverage(sure[last_of_ties], last_of_ties + 1, wrong[last_of_ties], name)
+
+
+def accuracy_at_coverage(confidence: Any, correct: Any, coverage: float) -> float:
+    """Return the accuracy on the surest `coverage` of the answers.
+
+    >>> accuracy_at_coverage(np.array([0.9, 0.8, 0.1]), np.array([True, True, False]), 2 / 3)
+    1.0
+    """
+    risk = risk_coverage(confidence, correct).risk_of_surest()
+    require_share(coverage, "coverage")
+    return float(1 - risk[max(1, round(coverage * len(risk))) - 1])
+
+
+def coverage_at_accuracy(confidence: Any, correct: Any, accuracy: float) -> float:
+    """Return the largest share of samples that a threshold can answer at `accuracy`; 0 where none can."""
+    curve = risk_coverage(confidence, correct)
+    require_share(accuracy, "accuracy")
+    return float(curve.coverage[curve.accuracy >= accuracy].max(initial=0.0))
+
+
+def threshold_for_accuracy(confidence: Any, correct: Any, accuracy: float) -> float:
+    """Return the lowest confidence such that the answers at or above it are right at least `accuracy` of the time."""
+    curve = risk_coverage(confidence, correct)
+    require_share(accuracy, "accuracy")
+    possible = curve.thresholds[curve.accuracy >= accuracy]
+    if len(possible) == 0:
+        raise UserError(
+            f"no confidence threshold gives accuracy {accuracy} on these samples: the best is "
+            f"{curve.accuracy.max():.4f}; ask for less or train a better model."
+        )
+    return float(possible[-1])
+
+
+def guaranteed_threshold(
+    confidence: Any, correct: Any, *, accuracy: float, guarantee: float = 0.95, grid: Any = GRID
+) -> float:
+    """Return the lowest threshold of `grid` for which `accuracy` is proven beyond these samples.
+
+    The guarantee: let these be independent samples of some distribution, seen neither in training nor when the grid was
+    chosen. Then with probability of at least `guarantee` over their draw, a new sample of that distribution that is
+    answered (confidence >= threshold) is answered rightly with probability of at least `accuracy`.
+
+    Choosing the threshold on the same samples is allowed for: each threshold is an exact binomial test that accuracy is
+    too low, and the tests go from the highest threshold down the grid by the fallback procedure (Wiens, 2003), which
+    keeps the probability of any wrong proof below 1 - guarantee whatever the dependence. Every fifth threshold gets an
+    equal share of that probability, and a proven threshold hands all it had to the next one.
+    """
+    from scipy.stats import binom
+
+    sure, right = checked(confidence, correct)
+    require_share(accuracy, "accuracy", below_one=True)
+    require_share(guarantee, "guarantee", below_one=True)
+    thresholds = np.unique(np.asarray(grid, dtype=float))[::-1]
+    require_numbers(thresholds, "grid")
+    if len(thresholds) == 0:
+        raise UserError("grid must hold at least one threshold, but it is empty; leave it out for the usual ones.")
+    answered = np.array([int((sure >= threshold).sum()) for threshold in thresholds])
+    errors = np.array([int((~right[sure >= threshold]).sum()) for threshold in thresholds])
+    p_values = binom.cdf(errors, answered, 1 - accuracy)
+    starts = np.arange(len(thresholds)) % STRIDE == 0
+    share = (1 - guarantee) / starts.sum()
+    proven = np.zeros(len(thresholds), dtype=bool)
+    level = 0.0
+    for i, p_value in enumerate(p_values):
+        level = share * starts[i] + (level if i and proven[i - 1] else 0.0)
+        proven[i] = p_value <= level
+    if not proven.any():
+        best = int(p_values.argmin())
+        needed = math.ceil(math.log(share) / math.log(accuracy))
+        raise UserError(
+            f"no threshold is proven to give accuracy {accuracy} with guarantee {guarantee}: nearest comes confidence "
+            f">= {thresholds[best]:g}, where {answered[best] - errors[best]} of {answered[best]} are right; ask for "
+            f"less, or pass more labelled samples (at least {needed} answered ones, all right, for this accuracy)."
+        )
+    return float(thresholds[proven][-1])
+
+
+@dataclass(frozen=True)
+class AucCoverage:
+    """The area under the ROC curve of the answers against the share answered, as the paper shows for ISIC Melanoma.
+
+    Where the answers are of one class only there is no such area and `auc` is NaN.
+    """
+
+    thresholds: np.ndarray
+    coverage: np.ndarray
+    auc: np.ndarray
+    name: str = ""
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the curve; further ones drawn on the same axis are compared with it. Return the axis."""
+        ax = display.axes(ax, "plotting AUC against coverage")
+        label = f"{self.name} (all: {self.auc[-1]:.3f})" if self.name else f"AUC of all samples {self.auc[-1]:.3f}"
+        ax.plot(self.coverage, self.auc, label=label, **display.next_look(ax))
+        display.dress(
+            ax, title="AUC and coverage", xlabel="coverage: share of samples answered", ylabel="AUC of the answers"
+        )
+        display.percents(ax.xaxis)
+        ax.set(xlim=(0, 1.01))
+        ax.legend(loc="best", frameon=False)
+        return ax
+
+
+def auc_coverage(confidence: Any, scores: Any, positive: Any, *, name: str = "", points: int = 100) -> AucCoverage:
+    """Return the AUC of `scores` for telling `positive` samples from others, among those of enough confidence.
+
+    It is measured at up to `points` of the confidences that occur, spread evenly over coverage.
+    """
+    from sklearn.metrics import roc_auc_score
+
+    sure, flags = checked(confidence, checked_flags(positive, "positive"))
+    given = np.asarray(scores, dtype=float)
+    if given.shape != sure.shape:
+        raise UserError(f"scores must be one for each confidence, but have shape {given.shape} for {len(sure)}.")
+    require_numbers(given, "scores")
+    if flags.all() or not flags.any():
+        raise UserError(f"AUC needs samples of two classes, but positive is {bool(flags[0])} for all; pass others too.")
+    curve = risk_coverage(sure, flags)
+    targets = np.linspace(1 / points, 1, points)
+    chosen = np.unique(np.searchsorted(curve.coverage, targets).clip(max=len(curve.coverage) - 1))
+    auc = np.full(len(chosen), np.nan)
+    for i, threshold in enumerate(curve.thresholds[chosen]):
+        answered = sure >= threshold
+        if flags[answered].any() and not flags[answered].all():
+            auc[i] = roc_auc_score(flags[answered], given[answered])
+    return AucCoverage(curve.thresholds[chosen], curve.coverage[chosen], auc, name)

@@ -1,0 +1,1 @@
+"""Figures and pages: the only room that imports matplotlib and jinja2."""
