@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits, load_wine
 
-from protoattend import ProtoAttendClassifier
+from protoattend import ProtoAttendClassifier, Recipe
 
 
 @pytest.fixture(autouse=True)
@@ -41,7 +41,9 @@ def few_digits() -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.fixture(scope="session")
 def digit_classifier(few_digits: tuple[np.ndarray, np.ndarray]) -> ProtoAttendClassifier:
-    return ProtoAttendClassifier(max_epochs=12, mixup=0.3, augment=None, random_state=0, verbose=0).fit(*few_digits)
+    return ProtoAttendClassifier(max_epochs=12, recipe=Recipe(mixup=0.3), augment=None, random_state=0, verbose=0).fit(
+        *few_digits
+    )
 
 
 @pytest.fixture(scope="session")

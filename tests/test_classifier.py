@@ -13,7 +13,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import train_test_split
 from torch import nn
 
-from protoattend import ProtoAttendClassifier
+from protoattend import ProtoAttendClassifier, Recipe
 from protoattend.data.tables import TableInputs
 from protoattend.errors import UserError
 
@@ -122,9 +122,9 @@ def test_any_module_is_an_encoder(few_digits: Any, tmp_path: Any) -> None:
     X, y = few_digits
     module = nn.Sequential(nn.Flatten(), nn.Linear(64, 32), nn.ReLU())
     weights = module[1].weight.detach().clone()
-    classifier = ProtoAttendClassifier(module, max_epochs=20, mixup=0.0, augment=None, random_state=0, verbose=0).fit(
-        X / 16, y
-    )
+    classifier = ProtoAttendClassifier(
+        module, max_epochs=20, recipe=Recipe(mixup=0.0), augment=None, random_state=0, verbose=0
+    ).fit(X / 16, y)
     assert classifier.score(X / 16, y) > 0.8
     assert torch.equal(module[1].weight, weights), "fit must train a copy of the user's module"
     classifier.save(tmp_path / "model")

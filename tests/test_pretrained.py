@@ -13,14 +13,14 @@ import torch
 from sklearn.base import clone
 from torch import Tensor, nn
 
-from protoattend import ImagePreparation, ProtoAttendClassifier, fine_tuned, frozen
+from protoattend import ImagePreparation, ProtoAttendClassifier, Recipe, fine_tuned, frozen
 from protoattend.baselines.plain import PlainClassifier
 from protoattend.database.encode import encode
 from protoattend.encoders.pretrained import Pretrained
 from protoattend.errors import BadFile, UserError
 from protoattend.training.progress import counting_bar
 
-FEW = {"max_epochs": 12, "mixup": 0.3, "random_state": 0, "verbose": 0}
+FEW = {"max_epochs": 12, "recipe": Recipe(mixup=0.3), "random_state": 0, "verbose": 0}
 BRIEF = FEW | {"max_epochs": 1}
 
 
@@ -216,7 +216,7 @@ def test_the_schedule_multiplies_both_rates(digits: Any, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(torch.optim, "Adam", Recording)
     encoder = fine_tuned(Net(), learning_rate=1e-4)
-    ProtoAttendClassifier(encoder, learning_rate=0.01, schedule=Half(), **BRIEF).fit(*digits)
+    ProtoAttendClassifier(encoder, learning_rate=0.01, recipe=Recipe(schedule=Half()), **BRIEF).fit(*digits)
     assert len(rates) > 4
     for step, pair in enumerate(rates):
         assert pair == pytest.approx([0.01 * 0.5**step, 1e-4 * 0.5**step])

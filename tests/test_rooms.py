@@ -10,7 +10,8 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src" / "protoattend"
 ROOMS = [
     "errors", "folders", "viz", "parallel", "core", "data", "encoders", "config", "datasets", "database", "training",
-    "explain", "uncertainty", "monitoring", "data_quality", "trust_methods", "io", "classifier", "baselines", "app",
+    "explain", "uncertainty", "monitoring", "data_quality", "trust_methods", "old_formats", "io", "estimator",
+    "classifier", "baselines", "app",
 ]  # fmt: skip
 FILES = sorted(
     path for path in SOURCE.rglob("*.py") if path.parent != SOURCE or path.stem not in ("__init__", "__main__")

@@ -10,8 +10,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from protoattend.baselines.plain import PlainClassifier as PlainClassifier
     from protoattend.classifier import ProtoAttendClassifier as ProtoAttendClassifier
+    from protoattend.config import Recipe as Recipe
     from protoattend.core.model import ProtoAttend as ProtoAttend
+    from protoattend.core.schedule import ExponentialDecay as ExponentialDecay
+    from protoattend.core.schedule import OneCycle as OneCycle
     from protoattend.data.images import ImageFiles as ImageFiles
     from protoattend.data.readers import read_data as read_data
     from protoattend.database.store import CandidateDatabase as CandidateDatabase
@@ -27,6 +31,10 @@ __version__ = "0.1.0"
 _HOMES = {
     "ProtoAttendClassifier": "protoattend.classifier",
     "ProtoAttend": "protoattend.core.model",
+    "PlainClassifier": "protoattend.baselines.plain",
+    "Recipe": "protoattend.config",
+    "OneCycle": "protoattend.core.schedule",
+    "ExponentialDecay": "protoattend.core.schedule",
     "CandidateDatabase": "protoattend.database.store",
     "ImageFiles": "protoattend.data.images",
     "ImagePreparation": "protoattend.encoders.preparation",
@@ -39,10 +47,14 @@ _HOMES = {
 __all__ = [
     "CandidateDatabase",
     "Checkpoints",
+    "ExponentialDecay",
     "ImageFiles",
     "ImagePreparation",
+    "OneCycle",
+    "PlainClassifier",
     "ProtoAttend",
     "ProtoAttendClassifier",
+    "Recipe",
     "TestTimeAugmentation",
     "__version__",
     "fine_tuned",

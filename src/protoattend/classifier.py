@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
@@ -19,62 +18,85 @@ from protoattend.database.encode import encode
 from protoattend.database.search import Decisions
 from protoattend.database.store import CandidateDatabase, Indices
 from protoattend.encoders.pretrained import Pretrained
-from protoattend.encoders.test_time_augmentation import TestTimeAugmentation
+from protoattend.estimator import Estimator
 from protoattend.explain.counterfactuals import Counterfactual, counterfactuals, suppose, with_before
 from protoattend.explain.explanations import Explanations, explain
-from protoattend.io import load_classifier, save_classifier
-from protoattend.training import fit as fitting
+from protoattend.io import Saved, load, save
 from protoattend.training.checkpoint import Checkpoints
+from protoattend.training.fit import Data, fit
 from protoattend.training.history import History
-from protoattend.training.schedule import Schedule
 from protoattend.trust_methods import TrustMixin
 
 
-class ProtoAttendClassifier(TrustMixin, ClassifierMixin, BaseEstimator):
+class ProtoAttendClassifier(TrustMixin, Estimator):
     """Classify images, texts or tables from a few real training samples, and say which ones.
 
     Parameters
     ----------
-    encoder : "auto", a name ("fast-cnn", "resnet32", "resnet50", "char-cnn", "vdcnn", "mlp", "lstm", "features") or any
-        nn.Module that maps a batch to features. "auto" goes by the kind of X. `frozen(module)` keeps a pre-trained
-        module as it is, `fine_tuned(module)` trains it along at a small rate of its own.
-    normalize : "sparsemax" (few prototypes) or "softmax" (finer confidence).
-    objective : a row of the paper's Table 1: "self", "prototype", "joint", "self+prototype", "annealed" or
-        "self+prototype+joint".
-    lambda_sparse, lambda_conf : weights of the sparsity and confidence regularisers.
-    candidates : "in-batch", "sampled" (the paper) or "bank"; n_candidates is how many of the latter two.
-    n_prototypes : how many prototypes, in the median, make 95 % of a decision by sparsemax at the most; after training,
-        weights are made sharper until it holds. None leaves them as learned: more prototypes, and finer confidence.
-    batch_size : rows of a step at the most; small data gets smaller batches, so that an epoch has 16 steps.
-    max_epochs : a number, or "auto" by the size of the data.
-    learning_rate, weight_decay, schedule : of the optimizer; schedule None is one-cycle.
-    optimizer : "adam", or "sgd" for the encoder's own weights (with momentum, at 150 times learning_rate; heads stay
-        with Adam, queries and keys at 10 times), which is worth trying with convolutional encoders on large data.
-    attention_weight : how much of the gradient through queries, keys and candidates' values reaches the encoder; 1 is
-        the paper's training; the less it is, the more the encoder learns as a plain one would.
-    attention_target : what the objective's prototype and joint terms are to reach: "own", the decision by the input's
-        own value, or "label" (the paper).
-    mixup : how strongly training inputs are blended in pairs, from 0 to 1 (images and tables); it keeps prototypes
-        diverse and confidence honest.
-    label_smoothing : share of each target that is spread over all classes, from 0 to below 1; 0.2 is worth trying on
-        large data.
-    d_att, d_out : widths of queries and keys, and of values.
-    class_weight : None, "balanced" or {label: weight}, in the loss.
-    undersample : None or {label: share}: how much of a frequent class is kept, in batches (each epoch anew) and in the
-        database (the same rows always).
-    augment : "auto" (for images), None or a callable.
-    views : None, or TestTimeAugmentation(mirror=True, shift=1): inputs and candidates are read as the mean over these
-        views of an image, which is more accurate where `augment` taught the encoder to ignore them, and takes longer.
-    categorical_features : columns of numbers that are really codes.
-    validation_fraction : share of the rows held out to choose the best epoch; they are candidates afterwards.
-    patience : stop after this many validations in a row without a good epoch; None trains for all epochs.
-    n_processes : how many processes train together, on this machine (torchrun can start them on many).
-    compile : whether torch.compile makes the encoder's steps faster; it takes up to a minute, and a C++ compiler.
-    device, random_state, verbose : where to compute; the seed; 0 is silent, 1 shows progress, 2 leaves it standing.
+    encoder : str, nn.Module, frozen(module) or fine_tuned(module), default="auto"
+        What maps a batch of inputs to features. "auto" goes by the kind of X; by name: "fast-cnn", "resnet32" and
+        "resnet50" read images, "char-cnn" and "vdcnn" texts, "mlp", "lstm" and "features" tables. Any nn.Module will
+        do; `frozen(module)` keeps a pre-trained one as it is, `fine_tuned(module)` trains it at a rate of its own.
+    normalize : {"sparsemax", "softmax"}, default="sparsemax"
+        n() of eq. 1, from scores to weights: few prototypes, or many and a finer confidence.
+    objective : str, default="self+prototype+joint"
+        A row of the paper's Table 1: "self" (alpha 0), "prototype" (alpha 1), "joint" (alpha 1/2), "self+prototype",
+        "annealed" or "self+prototype+joint".
+    recipe : "auto" or Recipe, default="auto"
+        How to train: optimizer, schedule, mixup and the like. In a grid search, `recipe__mixup` is one of its fields.
+    lambda_sparse, lambda_conf : float, default=0.0
+        Weights of the sparsity and confidence regularisers.
+    candidates : {"in-batch", "sampled", "bank"}, default="in-batch"
+        What a training step attends to: the other samples of the batch, fresh ones (the paper), or batch and bank.
+    n_candidates : int or None, default=None
+        How many candidates "sampled" draws or "bank" holds; None lets it choose.
+    n_prototypes : int or None, default=8
+        How many prototypes, in the median, make 95 % of a decision by sparsemax at the most: after training the
+        temperature of the scores is lowered until it holds. None leaves it as learned: more prototypes.
+    batch_size : int or "auto", default="auto"
+        Rows of a step; "auto" is 256, or fewer on small data, so that an epoch has 16 steps.
+    max_epochs : int or "auto", default="auto"
+        "auto" goes by the size of the data.
+    learning_rate : float or "auto", default="auto"
+        Before the schedule; "auto" is 0.0025.
+    d_att, d_out : int, default=16 and 64
+        Widths of queries and keys, and of values.
+    class_weight : None, "balanced" or dict {label: weight}, default=None
+        Of classes in the loss.
+    undersample : None or dict {label: share}, default=None
+        How much of a frequent class is kept, in batches (another choice each epoch) and in the database (the same rows
+        always).
+    augment : "auto", None or callable, default="auto"
+        What is done to training images, `(images, generator) -> images`; "auto" shifts them and blots out a square.
+    categorical_features : list of column names or numbers, default=None
+        Columns of numbers that are really codes.
+    validation_fraction : float, default=0.1
+        Share of the rows held out to choose the best epoch; they are candidates afterwards.
+    device : str, default="auto"
+        "auto" takes CUDA, then MPS, then the CPU.
+    n_processes : int, default=1
+        How many processes train together, on this machine (torchrun can start them on many).
+    random_state : int, RandomState or None, default=None
+        The seed.
+    verbose : int, default=1
+        0 is silent, 1 shows progress, 2 leaves it standing.
 
     Attributes
     ----------
-    classes_, model_ (ProtoAttend), database_ (CandidateDatabase), inputs_, history_, n_features_in_ (tables).
+    classes_ : ndarray of shape (n_classes,)
+        The labels, in the order of columns of `predict_proba`.
+    model_ : ProtoAttend
+        The trained model.
+    database_ : CandidateDatabase
+        The candidates: the training rows, to be searched and edited.
+    inputs_ : object
+        How X is read.
+    history_ : History
+        What training saw, epoch by epoch; `history_.plot()` draws it.
+    n_features_in_ : int
+        Columns of a table.
+    feature_names_in_ : ndarray of str
+        Their names, where fit was given a DataFrame.
 
     Examples
     --------
@@ -85,74 +107,6 @@ class ProtoAttendClassifier(TrustMixin, ClassifierMixin, BaseEstimator):
     >>> explanation.prediction, len(explanation.prototypes) > 0
     (np.int64(0), True)
     """
-
-    def __init__(
-        self,
-        encoder: str | nn.Module | Pretrained = "auto",
-        normalize: str = "sparsemax",
-        objective: str = "self+prototype+joint",
-        lambda_sparse: float = 0.0,
-        lambda_conf: float = 0.0,
-        candidates: str = "in-batch",
-        n_candidates: int | None = None,
-        n_prototypes: int | None = 8,
-        batch_size: int = 256,
-        max_epochs: int | str = "auto",
-        learning_rate: float = 2.5e-3,
-        weight_decay: float = 0.0,
-        optimizer: str = "adam",
-        attention_weight: float = 0.1,
-        attention_target: str = "own",
-        mixup: float = 1.0,
-        label_smoothing: float = 0.0,
-        schedule: Schedule | None = None,
-        patience: int | None = None,
-        d_att: int = 16,
-        d_out: int = 64,
-        class_weight: Mapping[Any, float] | str | None = None,
-        undersample: Mapping[Any, float] | None = None,
-        augment: Any = "auto",
-        views: TestTimeAugmentation | None = None,
-        categorical_features: Any = None,
-        validation_fraction: float = 0.1,
-        device: str = "auto",
-        compile: bool = False,
-        n_processes: int = 1,
-        random_state: int | np.random.RandomState | None = None,
-        verbose: int = 1,
-    ) -> None:
-        self.encoder = encoder
-        self.normalize = normalize
-        self.objective = objective
-        self.lambda_sparse = lambda_sparse
-        self.lambda_conf = lambda_conf
-        self.candidates = candidates
-        self.n_candidates = n_candidates
-        self.n_prototypes = n_prototypes
-        self.batch_size = batch_size
-        self.max_epochs = max_epochs
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.optimizer = optimizer
-        self.attention_weight = attention_weight
-        self.attention_target = attention_target
-        self.mixup = mixup
-        self.label_smoothing = label_smoothing
-        self.schedule = schedule
-        self.patience = patience
-        self.d_att = d_att
-        self.d_out = d_out
-        self.class_weight = class_weight
-        self.undersample = undersample
-        self.augment = augment
-        self.views = views
-        self.categorical_features = categorical_features
-        self.validation_fraction = validation_fraction
-        self.device = device
-        self.compile = compile
-        self.n_processes = n_processes
-        self.random_state = random_state
-        self.verbose = verbose
 
     # -- learning -----------------------------------------------------------------------------------------------------
 
@@ -173,8 +127,8 @@ class ProtoAttendClassifier(TrustMixin, ClassifierMixin, BaseEstimator):
         `checkpoint_to` is a folder for checkpoints. After a crash or Ctrl-C, the same call with `resume_from` that
         folder goes on, writes further checkpoints there, and ends with the weights it would have had.
         """
-        data = fitting.Data(X, y, sample_weight, checkpoint_to, resume_from)
-        self._keep(*fitting.fit(self.get_params(deep=False), data))
+        data = Data(X, y, sample_weight, checkpoint_to, resume_from)
+        self._keep(*fit(self._settings(), data))
         return self
 
     def _keep(self, database: CandidateDatabase, history: History) -> None:
@@ -186,6 +140,7 @@ class ProtoAttendClassifier(TrustMixin, ClassifierMixin, BaseEstimator):
         self.history_ = history
         self.conformal_ = None
         self.recalibration_ = None
+        self.reading_: dict[str, Any] | None = None  # how the command line read the training file
         if isinstance(self.inputs_, TableInputs):
             self.n_features_in_ = len(self.inputs_.columns)
             if self.inputs_.named:
@@ -259,14 +214,22 @@ class ProtoAttendClassifier(TrustMixin, ClassifierMixin, BaseEstimator):
         as thumbnails and texts as their first 200 characters.
         """
         check_is_fitted(self)
-        save_classifier(self, folder, excerpts=excerpts)
+        saved = Saved(
+            self._settings(), self.database_, self.history_, self.conformal_, self.recalibration_, self.reading_
+        )
+        save(saved, folder, excerpts=excerpts)
 
     @classmethod
     def load(
         cls, folder: str | os.PathLike[str], *, encoder: nn.Module | Pretrained | None = None
     ) -> ProtoAttendClassifier:
         """Read a saved classifier; one trained with a module of your own needs the same `encoder` as in fit."""
-        return load_classifier(cls, folder, encoder)
+        saved = load(folder, encoder)
+        classifier = cls(**vars(saved.settings))
+        classifier._keep(saved.database, saved.history)
+        classifier.conformal_, classifier.recalibration_ = saved.conformal, saved.recalibration
+        classifier.reading_ = saved.reading
+        return classifier
 
     # -- inside -------------------------------------------------------------------------------------------------------
 
@@ -288,9 +251,3 @@ class ProtoAttendClassifier(TrustMixin, ClassifierMixin, BaseEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "database_")
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True  # a missing value, handled
-        tags.non_deterministic = self.random_state is None
-        return tags

@@ -1,15 +1,18 @@
-"""A classifier as a folder: meta.json, model.safetensors and the database; nothing in it is ever executed."""
+"""A classifier as a folder: meta.json, model.safetensors and the database; nothing in it is ever executed.
+
+meta.json says what it is made of: the settings, every part of the encoder with its arguments, how inputs are read, the
+classes, the history, the calibration, and how the command line read the training file.
+"""
 
 from __future__ import annotations
 
 import copy
 import os
-import re
 import warnings
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,133 +20,116 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import nn
 
+from protoattend.config import Recipe, Settings
 from protoattend.core.model import ProtoAttend
+from protoattend.core.schedule import SCHEDULES, OneCycle
 from protoattend.data.inputs import Inputs, inputs_from_state
 from protoattend.data.labels import Classes
+from protoattend.data.tables import Column
 from protoattend.database.encode import KEY_LAYERS_OF_OLD, encode
 from protoattend.database.store import CandidateDatabase
-from protoattend.encoders.build import Encoder, build_encoder, wrap_encoder
-from protoattend.encoders.pretrained import Frozen, FrozenModule, Pretrained
+from protoattend.encoders.build import Encoder, wrap_encoder
+from protoattend.encoders.pretrained import Frozen, Pretrained
 from protoattend.encoders.test_time_augmentation import TestTimeAugmentation
 from protoattend.errors import BadFile, MissingSamples, StaleDatabase, UserError
 from protoattend.folders import atomic_folder, read_meta, write_json
-from protoattend.training import schedule as schedules
+from protoattend.old_formats import upgraded
 from protoattend.training.history import EpochRecord, History
-from protoattend.training.setup import make_model
+from protoattend.training.setup import resolve_device
 from protoattend.uncertainty.calibration import Recalibration
 from protoattend.uncertainty.conformal import Conformal
 
-if TYPE_CHECKING:
-    from protoattend.classifier import ProtoAttendClassifier
-
-WHAT, VERSION, OLDEST = "protoattend classifier", 2, 1
-_STAGE = re.compile(r"encoder\.body\.stages\.\d+\.widen\.weight")  # of "fast-cnn": its widths are as they were in fit
+WHAT, VERSION, OLDEST = "protoattend classifier", 3, 1
 
 
-def save_classifier(
-    classifier: ProtoAttendClassifier, folder: str | os.PathLike[str], *, excerpts: bool = False
-) -> None:
+@dataclass(frozen=True)
+class Saved:
+    """All that a folder holds of a fitted classifier; `reading` is how the command line read its training file."""
+
+    settings: Settings
+    database: CandidateDatabase
+    history: History
+    conformal: Conformal | None
+    recalibration: Recalibration | None
+    reading: dict[str, Any] | None
+
+
+def save(saved: Saved, folder: str | os.PathLike[str], *, excerpts: bool = False) -> None:
     """Write a fitted classifier into `folder`, wholly or not at all."""
-    params = classifier.get_params(deep=False)
-    schedule = params["schedule"]
+    database, model = saved.database, saved.database.model
     meta = {
         "what": WHAT,
         "version": VERSION,
-        "params": {
-            **params,
-            "encoder": _named(params["encoder"]),
-            "schedule": schedule and {"name": type(schedule).__name__, **asdict(schedule)},
-            "random_state": params["random_state"] if isinstance(params["random_state"], int) else None,
-            "augment": params["augment"] if params["augment"] in ("auto", None) else None,
-            "views": params["views"] and asdict(params["views"]),
-            "class_weight": _pairs(params["class_weight"]),
-            "undersample": _pairs(params["undersample"]),
-            "categorical_features": _listed(params["categorical_features"]),
-        },
-        "own_module": _how_given(params["encoder"]),
-        "keys_of_one_length": len(classifier.model_.key) > KEY_LAYERS_OF_OLD,
-        "inputs": {"kind": classifier.inputs_.kind, "state": classifier.inputs_.state()},
-        "classes": _classes_to_json(classifier.classes_),
-        "history": asdict(classifier.history_),
-        "conformal": classifier.conformal_ and classifier.conformal_.state(),
-        "recalibration": classifier.recalibration_ and classifier.recalibration_.state(),
+        "settings": _settings_to_json(saved.settings),
+        "encoder": _encoder_to_json(saved.settings.encoder, model),
+        "keys_of_one_length": len(model.key) > KEY_LAYERS_OF_OLD,
+        "inputs": {"kind": database.inputs.kind, "state": database.inputs.state()},
+        "classes": _classes_to_json(database.classes.values),
+        "history": asdict(saved.history),
+        "conformal": saved.conformal and saved.conformal.state(),
+        "recalibration": saved.recalibration and saved.recalibration.state(),
+        "reading": saved.reading,
     }
     with atomic_folder(folder) as fresh:
-        save_file(_trained_state(classifier.model_), fresh / "model.safetensors")
-        classifier.database_.save(fresh / "database", excerpts=excerpts)
+        save_file(_trained_state(model), fresh / "model.safetensors")
+        database.save(fresh / "database", excerpts=excerpts)
         write_json(fresh / "meta.json", meta)
 
 
-def load_classifier(
-    cls: type[ProtoAttendClassifier], folder: str | os.PathLike[str], encoder: nn.Module | Pretrained | None
-) -> ProtoAttendClassifier:
-    """Read a classifier from its folder, checked."""
+def load(folder: str | os.PathLike[str], own: nn.Module | Pretrained | None) -> Saved:
+    """Read a classifier from its folder, checked; `own` is the module it was trained with, where it was one."""
     path = Path(folder)
     meta = read_meta(path, WHAT, VERSION, oldest=OLDEST)
-    own = "module" if meta["own_module"] is True else meta["own_module"]  # True was written when there was one way
-    if own and own != _how_given(encoder):
+    state = _read_state(path / "model.safetensors")
+    if meta["version"] < VERSION:
+        meta = upgraded(path, meta, state)
+    described = meta["encoder"]
+    if described["own"] and described["own"] != _how_given(own):
         raise UserError(
-            f"{folder} was trained with a module of your own ({meta['params']['encoder']}), whose code is not saved, "
-            f"but encoder={_named(encoder)}; pass it as in fit: ProtoAttendClassifier.load(folder, encoder=module), or "
+            f"{folder} was trained with a module of your own ({described['name']}), whose code is not saved, "
+            f"but encoder={_named(own)}; pass it as in fit: ProtoAttendClassifier.load(folder, encoder=module), or "
             "encoder=frozen(module, ...) or fine_tuned(module, ...)."
         )
-    params = meta["params"] | {"encoder": encoder if meta["own_module"] else meta["params"]["encoder"]}
-    if params["schedule"]:
-        params["schedule"] = getattr(schedules, params["schedule"].pop("name"))(**params["schedule"])
-    if params.get("views"):
-        params["views"] = TestTimeAugmentation(**params["views"])
-    for name in ("class_weight", "undersample"):
-        if isinstance(params.get(name), list):
-            params[name] = dict(params[name])
-    classifier = cls(**_known(params, cls, path))
-    tokenizer = encoder.tokenizer if isinstance(encoder, Pretrained) else None
+    settings = _settings_from_json(
+        _known(meta["settings"], path), own if described["own"] and own is not None else described["name"]
+    )
+    tokenizer = own.tokenizer if isinstance(own, Pretrained) else None
     inputs = inputs_from_state(meta["inputs"]["kind"], meta["inputs"]["state"], tokenizer)
     classes = Classes(_classes_from_json(meta["classes"]))
-    state = _read_state(path / "model.safetensors")
-    encoder_of_fit = _make_encoder(params["encoder"], inputs, state)
-    encoder_of_fit.views = params.get("views") or TestTimeAugmentation()
-    model = make_model(
-        encoder_of_fit,
-        len(classes),
-        d_att=params["d_att"],
-        d_out=params["d_out"],
-        normalize=params["normalize"],
-        device=params["device"],
-    )
-    if not meta.get("keys_of_one_length", False):
+    encoder = _make_encoder(described, settings.encoder, inputs)
+    model = ProtoAttend(
+        encoder, len(classes), d_att=settings.d_att, d_out=settings.d_out, normalize=settings.normalize
+    ).to(resolve_device(settings.device))
+    if not meta["keys_of_one_length"]:
         model.key = nn.Sequential(*list(model.key)[:KEY_LAYERS_OF_OLD])
     try:
         model.load_state_dict(_frozen_state(model) | state)
     except RuntimeError as error:
-        whose = "the module passed" if meta["own_module"] else "its meta.json describes"
+        whose = "the module passed" if described["own"] else "its meta.json describes"
         raise BadFile(f"{path} holds weights of another model than {whose}: {error}") from None
     model.eval()
+    database = _open_database(path, model, inputs, classes, own=bool(described["own"]))
+    return Saved(
+        settings,
+        database,
+        _history_from_json(meta["history"]),
+        None if meta["conformal"] is None else Conformal.from_state(meta["conformal"]),
+        None if meta["recalibration"] is None else Recalibration.from_state(meta["recalibration"]),
+        meta["reading"],
+    )
+
+
+def _open_database(path: Path, model: ProtoAttend, inputs: Inputs, classes: Classes, *, own: bool) -> CandidateDatabase:
+    """Open the database of a classifier, whose encoder may be a module of the user's own: is it that of fit?"""
     try:
         database = CandidateDatabase.open(path / "database", model, inputs=inputs, classes=classes)
     except StaleDatabase:
         if not _frozen_state(model):
             raise
-        raise _another_module(folder, "its weights differ") from None
-    if meta["own_module"] and not _encodes_as_stored(database):
-        raise _another_module(folder, "it gives a stored sample other features")
-    classifier._keep(database, _history_from_json(meta["history"]))
-    if meta["conformal"] is not None:
-        classifier.conformal_ = Conformal.from_state(meta["conformal"])
-    if meta.get("recalibration") is not None:
-        classifier.recalibration_ = Recalibration.from_state(meta["recalibration"])
-    return classifier
-
-
-def _known(params: dict[str, Any], cls: type[ProtoAttendClassifier], path: Path) -> dict[str, Any]:
-    """Return the parameters this version has; what is decided with would have come with another version number."""
-    unknown = sorted(params.keys() - cls._get_param_names())
-    if unknown:
-        warnings.warn(
-            f"{path} was trained by another version of protoattend, whose {', '.join(unknown)} this one does not have; "
-            "it decides as before, but a new fit would go without.",
-            stacklevel=4,
-        )
-    return {name: value for name, value in params.items() if name not in unknown}
+        raise _another_module(path, "its weights differ") from None
+    if own and not _encodes_as_stored(database):
+        raise _another_module(path, "it gives a stored sample other features")
+    return database
 
 
 def _named(encoder: str | nn.Module | Pretrained | None) -> str:
@@ -157,16 +143,28 @@ def _how_given(encoder: str | nn.Module | Pretrained | None) -> str | None:
     return "module" if isinstance(encoder, nn.Module) else None
 
 
-def _make_encoder(encoder: str | nn.Module | Pretrained, inputs: Inputs, state: dict[str, torch.Tensor]) -> Encoder:
-    """Return the encoder that the saved weights fit."""
-    if isinstance(encoder, str):
-        widths = tuple(len(value) for name, value in sorted(state.items()) if _STAGE.fullmatch(name))
-        return build_encoder(encoder, inputs.kind, inputs.form() | ({"widths": widths} if widths else {}))
-    first_trained = "encoder.body.body.0.weight" if isinstance(encoder, FrozenModule) else "query.0.weight"
-    n_features = state[first_trained].shape[1]
-    if isinstance(encoder, nn.Module):
-        return wrap_encoder(copy.deepcopy(encoder), inputs.kind, inputs.form(), n_features)
-    return encoder.encoder(inputs.kind, inputs.form(), n_features)
+def _encoder_to_json(given: str | nn.Module | Pretrained, model: ProtoAttend) -> dict[str, Any]:
+    """Return what the encoder is made of; of a module of the user's own, how many features it gives."""
+    encoder, own = model.encoder, _how_given(given)
+    augmentation = getattr(encoder, "test_time_augmentation", TestTimeAugmentation())
+    described = {"own": own, "name": _named(given), "test_time_augmentation": asdict(augmentation)}
+    if own is None:
+        return described | {"config": encoder.config()}  # type: ignore[operator]
+    trained = encoder.body if own == "frozen" else encoder
+    first = trained.body[0] if own == "frozen" else model.query[0]  # type: ignore[union-attr,index]
+    return described | {"n_features": first.in_features}  # type: ignore[union-attr]
+
+
+def _make_encoder(described: Mapping[str, Any], own: str | nn.Module | Pretrained, inputs: Inputs) -> Encoder:
+    """Return the encoder that was described, with the user's own module where there is one."""
+    if isinstance(own, str):
+        encoder = Encoder.from_config(described["config"])
+    elif isinstance(own, nn.Module):
+        encoder = wrap_encoder(copy.deepcopy(own), inputs.kind, inputs.form(), described["n_features"])
+    else:
+        encoder = own.encoder(inputs.kind, inputs.form(), described["n_features"])
+    encoder.test_time_augmentation = TestTimeAugmentation(**(described["test_time_augmentation"] or {}))
+    return encoder
 
 
 def _frozen_state(model: ProtoAttend) -> dict[str, torch.Tensor]:
@@ -193,14 +191,14 @@ def _encodes_as_stored(database: CandidateDatabase) -> bool:
     try:
         again = encode(database.model, database.inputs.tensor(some.source))
     except (MissingSamples, BadFile) as absent:
-        warnings.warn(f"whether encoder is the module of fit is not checked: {absent}", stacklevel=4)
+        warnings.warn(f"whether encoder is the module of fit is not checked: {absent}", stacklevel=5)
         return True
     except RuntimeError:  # not even the number of features is the same
         return False
     return torch.allclose(again.values, some.values, rtol=0.01, atol=0.05)  # layer-normalised: of size 1
 
 
-def _another_module(folder: str | os.PathLike[str], how: str) -> UserError:
+def _another_module(folder: Path, how: str) -> UserError:
     return UserError(
         f"encoder must be the module that {folder} was trained with, but {how}; pass it with the same weights, "
         "tokenizer, output and images as in fit."
@@ -212,6 +210,71 @@ def _read_state(path: Path) -> dict[str, torch.Tensor]:
         return load_file(path)
     except (OSError, SafetensorError) as error:
         raise BadFile(f"{path} must hold the model's weights, but it cannot be read ({error}); restore it.") from None
+
+
+def _settings_to_json(settings: Settings) -> dict[str, Any]:
+    given = vars(settings)
+    return given | {
+        "encoder": _named(settings.encoder),
+        "recipe": settings.recipe if isinstance(settings.recipe, str) else _recipe_to_json(settings.recipe),
+        "random_state": int(given["random_state"]) if isinstance(given["random_state"], (int, np.integer)) else None,
+        "augment": given["augment"] if given["augment"] in ("auto", None) else None,
+        "class_weight": _pairs(settings.class_weight),
+        "undersample": _pairs(settings.undersample),
+        "categorical_features": _listed(settings.categorical_features),
+    }
+
+
+def _recipe_to_json(recipe: Recipe) -> dict[str, Any]:
+    values = {each.name: getattr(recipe, each.name) for each in fields(recipe)}
+    schedule = {"name": type(recipe.schedule).__name__}
+    if schedule["name"] in SCHEDULES:
+        schedule |= asdict(recipe.schedule)  # type: ignore[call-overload]
+    augmentation = recipe.test_time_augmentation
+    columns = {name: asdict(column) for name, column in (recipe.fixed_columns or {}).items()} or None
+    return values | {
+        "schedule": schedule,
+        "test_time_augmentation": augmentation and asdict(augmentation),
+        "fixed_columns": columns,
+    }
+
+
+def _known(content: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Return the settings this version has; what is decided with would have come with another version number."""
+    names = {each.name for each in fields(Settings)}
+    unknown = sorted(content.keys() - names)
+    if unknown:
+        warnings.warn(
+            f"{folder} was trained by another version of protoattend, whose {', '.join(unknown)} this one does not "
+            "have; it decides as before, but a new fit would go without.",
+            stacklevel=4,
+        )
+    return {name: value for name, value in content.items() if name in names}
+
+
+def _settings_from_json(content: Mapping[str, Any], encoder: str | nn.Module | Pretrained) -> Settings:
+    given = dict(content) | {"encoder": encoder}
+    for name in ("class_weight", "undersample"):
+        if isinstance(given.get(name), list):
+            given[name] = dict(given[name])
+    if not isinstance(given["recipe"], str):
+        given["recipe"] = _recipe_from_json(given["recipe"])
+    return Settings(**given)
+
+
+def _recipe_from_json(content: Mapping[str, Any]) -> Recipe:
+    given = dict(content)
+    if "schedule" in given:
+        arguments = dict(given["schedule"])
+        name = arguments.pop("name")
+        if name not in SCHEDULES:
+            warnings.warn(f"the schedule {name} is your own and was not saved; a new fit has OneCycle().", stacklevel=5)
+        given["schedule"] = SCHEDULES.get(name, OneCycle)(**arguments)
+    if given.get("test_time_augmentation"):
+        given["test_time_augmentation"] = TestTimeAugmentation(**given["test_time_augmentation"])
+    if given.get("fixed_columns"):
+        given["fixed_columns"] = {name: Column.from_json(column) for name, column in given["fixed_columns"].items()}
+    return Recipe(**given)
 
 
 def _classes_to_json(classes: np.ndarray) -> dict[str, Any]:

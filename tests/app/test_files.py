@@ -19,6 +19,7 @@ from typer.testing import CliRunner, Result
 
 from protoattend import ProtoAttendClassifier
 from protoattend.app.cli import app
+from protoattend.errors import BadFile
 
 
 def run(*arguments: object) -> Result:
@@ -232,14 +233,21 @@ def test_a_folder_with_other_files_is_refused_before_training(
     assert (tmp_path / "notes.txt").read_text() == "mine"
 
 
-def test_a_classifier_saved_from_python_and_a_damaged_note(place: Path, tmp_path: Path) -> None:
-    clf = ProtoAttendClassifier.load(place / "wine-model")
-    clf.save(tmp_path / "model")
-    assert len(rows(succeeded("predict", tmp_path / "model", place / "wine-new.csv"))) == 38
-    assert json.loads((place / "wine-model" / "reading.json").read_text()) == {"target": "kind", "text": None}
-    ProtoAttendClassifier.load(place / "texts-model").save(tmp_path / "texts")
+def test_how_a_file_was_read_is_saved_along(place: Path, tmp_path: Path) -> None:
+    assert json.loads((place / "wine-model" / "meta.json").read_text())["reading"] == {"target": "kind", "text": None}
+    clf = ProtoAttendClassifier.load(place / "texts-model")
+    clf.save(tmp_path / "again")
     texts = place / "texts.csv"
+    assert len(rows(succeeded("predict", tmp_path / "again", texts))) == 40
+    clf.reading_ = None  # as of a classifier trained in Python
+    clf.save(tmp_path / "texts")
     assert "name the column of texts with --text" in failed("predict", tmp_path / "texts", texts)
     assert len(rows(succeeded("predict", tmp_path / "texts", texts, "--text", "said"))) == 40
-    (tmp_path / "model" / "reading.json").write_text("{")
-    assert "reading.json must name" in failed("predict", tmp_path / "model", place / "wine-new.csv")
+
+
+def test_the_note_beside_an_older_folder_is_still_read(tmp_path: Path) -> None:
+    shutil.copytree(Path(__file__).parents[1] / "formats" / "classifier-v2-table", tmp_path / "old")
+    assert ProtoAttendClassifier.load(tmp_path / "old").reading_ == {"target": "species", "text": None}
+    (tmp_path / "old" / "reading.json").write_text("{")
+    with pytest.raises(BadFile, match=r"reading\.json must name"):
+        ProtoAttendClassifier.load(tmp_path / "old")

@@ -10,10 +10,10 @@ import pandas as pd
 import pytest
 import torch
 
-from protoattend import ProtoAttendClassifier
+from protoattend import ProtoAttendClassifier, Recipe
 from protoattend.baselines.plain import PlainClassifier
 from protoattend.data.tables import TableInputs
-from protoattend.datasets.adult import NUMBERS, fixed_numbers
+from protoattend.datasets.adult import NUMBERS
 from protoattend.datasets.formats import ADULT_COLUMNS, ADULT_NUMERIC
 from protoattend.encoders.build import build_encoder
 from protoattend.errors import UserError
@@ -32,7 +32,7 @@ def frame() -> pd.DataFrame:
 
 
 def test_hand_computed_rows() -> None:
-    inputs = TableInputs.fit(frame(), fixed=fixed_numbers(frame()))
+    inputs = TableInputs.fit(frame(), fixed=NUMBERS)
     expected = [  # age, fnlwgt, education-num, capital-gain, capital-loss, hours-per-week: in the order of the table
         [-11 / 30, (log(77516) - 9) / 3, 7 / 6, (log(2175) - 5) / 5, -1.0, -0.2],
         [0.0, (log(83311) - 9) / 3, 7 / 6, -1.0, -1.0, -37 / 50],
@@ -79,24 +79,27 @@ def test_sizes_of_the_appendix() -> None:
 
 
 @pytest.mark.parametrize("estimator", [ProtoAttendClassifier, PlainClassifier])
-def test_the_lstm_alone_gets_it_and_on_adult_alone(estimator: type) -> None:
+def test_it_applies_where_it_is_asked_for_and_never_by_itself(estimator: type) -> None:
     X, y = pd.concat([frame()] * 14, ignore_index=True), ["<=50K", ">50K", "<=50K"] * 14
 
-    def first_cell(X: pd.DataFrame, encoder: str) -> float:
-        fitted = estimator(encoder, max_epochs=1, random_state=0, verbose=0).fit(X, y)
+    def first_cell(recipe: Recipe) -> float:
+        fitted = estimator("lstm", max_epochs=1, recipe=recipe, random_state=0, verbose=0).fit(X, y)
         return float(fitted.inputs_.source(X)[0, 0])
 
     standardised = pytest.approx((39 - X["age"].mean()) / X["age"].std(ddof=0), abs=1e-6)
-    assert first_cell(X, "lstm") == pytest.approx(-11 / 30, abs=1e-6)
-    assert first_cell(X, "mlp") == standardised
-    assert first_cell(X.drop(columns="race"), "lstm") == standardised
-    assert fixed_numbers(X.to_numpy()) == {}
+    assert first_cell(Recipe(fixed_columns=NUMBERS)) == pytest.approx(-11 / 30, abs=1e-6)
+    assert first_cell(Recipe()) == standardised
+    with pytest.raises(UserError, match=r"fixed_columns must name columns of X, but \['age'\] are not"):
+        estimator("lstm", recipe=Recipe(fixed_columns=NUMBERS), verbose=0).fit(X.drop(columns="age"), y)
 
 
 def test_exactly_these_numbers_reach_the_lstm_even_after_saving(tmp_path: Path) -> None:
     X, y = pd.concat([frame()] * 14, ignore_index=True), ["<=50K", ">50K", "<=50K"] * 14
-    ProtoAttendClassifier("lstm", max_epochs=1, random_state=0, verbose=0).fit(X, y).save(tmp_path / "model")
+    recipe = Recipe(fixed_columns=NUMBERS)
+    clf = ProtoAttendClassifier("lstm", max_epochs=1, recipe=recipe, random_state=0, verbose=0).fit(X, y)
+    clf.save(tmp_path / "model")
     loaded = ProtoAttendClassifier.load(tmp_path / "model")
+    assert loaded.recipe == recipe
     seen: list[torch.Tensor] = []
     loaded.model_.encoder.body.register_forward_pre_hook(lambda module, args: seen.append(args[0]))
     loaded.predict(X[:1])

@@ -7,7 +7,7 @@ import pytest
 import torch
 from sklearn.datasets import load_digits
 
-from protoattend import ProtoAttendClassifier, TestTimeAugmentation, frozen
+from protoattend import ProtoAttendClassifier, Recipe, TestTimeAugmentation, frozen
 from protoattend.baselines.plain import PlainClassifier
 from protoattend.data.augment import Augmentation
 from protoattend.database.encode import fingerprint
@@ -40,7 +40,7 @@ def test_views_are_the_image_mirrored_and_shifted_with_its_border_repeated() -> 
 def test_an_image_and_its_mirror_image_are_encoded_alike_after_training_only() -> None:
     torch.manual_seed(0)
     encoder = build_encoder("fast-cnn", "images", FORM)
-    encoder.views = TestTimeAugmentation(mirror=True)
+    encoder.test_time_augmentation = TestTimeAugmentation(mirror=True)
     x = torch.randn(4, 1, 8, 8)
     with torch.no_grad():
         assert not torch.allclose(encoder.train()(x), encoder(x.flip(-1)), atol=1e-3)
@@ -50,7 +50,7 @@ def test_an_image_and_its_mirror_image_are_encoded_alike_after_training_only() -
 def test_the_encoder_gives_the_norm_of_the_mean_of_what_its_views_give() -> None:
     torch.manual_seed(0)
     encoder = build_encoder("fast-cnn", "images", FORM).eval()
-    encoder.views = ALL
+    encoder.test_time_augmentation = ALL
     x = torch.randn(3, 1, 8, 8)
     with torch.no_grad():
         features = [encoder.body(encoder.front(view)) for view in ALL.of(x)]
@@ -61,34 +61,44 @@ def test_the_encoder_gives_the_norm_of_the_mean_of_what_its_views_give() -> None
 def test_a_classifier_with_mirrored_views_decides_alike_on_mirrored_images(kind: type) -> None:
     X, y = digits(200)
     mirror = TestTimeAugmentation(mirror=True)
-    clf = kind(views=mirror, augment=Augmentation(horizontal=True), max_epochs=2, random_state=0, verbose=0).fit(X, y)
+    clf = kind(
+        recipe=Recipe(test_time_augmentation=mirror),
+        augment=Augmentation(horizontal=True),
+        max_epochs=2,
+        random_state=0,
+        verbose=0,
+    ).fit(X, y)
     np.testing.assert_allclose(clf.predict_proba(X[:20]), clf.predict_proba(X[:20, :, ::-1]), atol=1e-5)
 
 
 def test_views_are_saved_and_another_choice_of_them_is_another_model(tmp_path) -> None:
     X, y = digits(120)
-    clf = ProtoAttendClassifier(views=ALL, max_epochs=1, random_state=0, verbose=0).fit(X, y)
+    clf = ProtoAttendClassifier(recipe=Recipe(test_time_augmentation=ALL), max_epochs=1, random_state=0, verbose=0).fit(
+        X, y
+    )
     clf.save(tmp_path / "clf")
     again = ProtoAttendClassifier.load(tmp_path / "clf")
-    assert again.views == ALL
+    assert again.recipe.test_time_augmentation == ALL
     np.testing.assert_array_equal(again.predict_proba(X), clf.predict_proba(X))
     before = fingerprint(clf.model_)
-    clf.model_.encoder.views = TestTimeAugmentation()
+    clf.model_.encoder.test_time_augmentation = TestTimeAugmentation()
     assert fingerprint(clf.model_) != before
 
 
-@pytest.mark.parametrize("views", [True, "mirror", {"mirror": True}])
-def test_anything_else_than_views_is_refused(views: object) -> None:
+@pytest.mark.parametrize("given", [True, "mirror", {"mirror": True}])
+def test_anything_else_than_views_is_refused(given: object) -> None:
     X, y = digits(60)
-    with pytest.raises(UserError, match=r"views must be None or TestTimeAugmentation"):
-        ProtoAttendClassifier(views=views, verbose=0).fit(X, y)
+    with pytest.raises(UserError, match=r"test_time_augmentation must be None or TestTimeAugmentation"):
+        ProtoAttendClassifier(recipe=Recipe(test_time_augmentation=given), verbose=0).fit(X, y)
 
 
 def test_views_are_refused_where_they_mean_nothing() -> None:
     X, y = digits(60)
-    with pytest.raises(UserError, match="views are of images, but X is table"):
-        ProtoAttendClassifier(views=ALL, verbose=0).fit(X.reshape(60, -1), y)
+    with pytest.raises(UserError, match="test_time_augmentation is for images, but X is table"):
+        ProtoAttendClassifier(recipe=Recipe(test_time_augmentation=ALL), verbose=0).fit(X.reshape(60, -1), y)
     with pytest.raises(UserError, match="a frozen one reads each image once"):
-        ProtoAttendClassifier(encoder=frozen(torch.nn.Flatten()), views=ALL, verbose=0).fit(X, y)
+        ProtoAttendClassifier(
+            encoder=frozen(torch.nn.Flatten()), recipe=Recipe(test_time_augmentation=ALL), verbose=0
+        ).fit(X, y)
     with pytest.raises(UserError, match="shift must be 0 or more whole pixels"):
         TestTimeAugmentation(shift=-1)

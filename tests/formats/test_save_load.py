@@ -13,9 +13,9 @@ import pytest
 import torch
 from torch import nn
 
-from protoattend import ProtoAttendClassifier
+from protoattend import ProtoAttendClassifier, Recipe
+from protoattend.core.schedule import ExponentialDecay
 from protoattend.errors import BadFile, UserError
-from protoattend.training.schedule import ExponentialDecay
 
 
 def test_round_trip(any_kind: Any, tmp_path: Path) -> None:
@@ -46,7 +46,7 @@ def test_no_pickle_in_the_folder(any_kind: Any, tmp_path: Path) -> None:
 
 def test_parameters_that_json_does_not_know(wine: Any, tmp_path: Path) -> None:
     classifier = ProtoAttendClassifier(
-        schedule=ExponentialDecay(0.9, 10),
+        recipe=Recipe(schedule=ExponentialDecay(0.9, 10)),
         class_weight={0: 2.0, 1: 1.0},
         undersample={2: 0.5},
         categorical_features=None,
@@ -97,7 +97,7 @@ def test_foreign_folders_and_files(wine_classifier: ProtoAttendClassifier, tmp_p
 def test_a_parameter_of_another_version_is_left_out(wine_classifier: ProtoAttendClassifier, tmp_path: Path) -> None:
     wine_classifier.save(tmp_path / "model")
     meta = json.loads((tmp_path / "model" / "meta.json").read_text())
-    meta["params"]["colour"] = 3
+    meta["settings"]["colour"] = 3
     (tmp_path / "model" / "meta.json").write_text(json.dumps(meta))
     with pytest.warns(UserWarning, match="another version of protoattend, whose colour this one does not have"):
         loaded = ProtoAttendClassifier.load(tmp_path / "model")

@@ -14,9 +14,9 @@ from protoattend.core.objectives import OBJECTIVES, TERM_NAMES
 from protoattend.database.search import Searchable, decide
 from protoattend.training.batches import Batch
 from protoattend.training.candidates import Draw, InBatchStrategy
-from protoattend.training.config import TrainingConfig
 from protoattend.training.losses import prototype_terms
 
+from ..plans import plan
 from . import naive
 
 B, D, WIDTH, N_CLASSES = 5, 7, 6, 3
@@ -133,7 +133,7 @@ def test_what_follows_from_the_weights(normalize: str, source: str) -> None:
 @pytest.mark.parametrize("objective", sorted(OBJECTIVES))
 def test_every_term_of_the_loss(normalize: str, objective: str, progress: float) -> None:
     model, (x, y, _, _) = make_model(normalize), make_data()
-    config = TrainingConfig(objective, lambda_sparse=LAMBDA_SPARSE, lambda_conf=LAMBDA_CONF)
+    config = plan(objective, lambda_sparse=LAMBDA_SPARSE, lambda_conf=LAMBDA_CONF)
     class_weight = torch.tensor([0.5, 2.0, 1.25], dtype=torch.float64)
     terms = prototype_terms(config, InBatchStrategy(), class_weight)(
         model, Batch(x, y, torch.arange(B), None), progress
@@ -171,7 +171,7 @@ class _FreshStrategy(InBatchStrategy):
 def test_gradient_of_every_parameter(normalize: str, source: str) -> None:
     """Our backward against central differences of the naive loss, through both sides of the attention."""
     model, (x, y, candidate_x, labels) = make_model(normalize), make_data()
-    config = TrainingConfig(lambda_sparse=LAMBDA_SPARSE, lambda_conf=LAMBDA_CONF)
+    config = plan(lambda_sparse=LAMBDA_SPARSE, lambda_conf=LAMBDA_CONF)
     strategy = InBatchStrategy() if source == "in-batch" else _FreshStrategy(candidate_x, labels)
     terms = prototype_terms(config, strategy)(model, Batch(x, y, torch.arange(B), None), 0.0)
     torch.stack(list(terms.values())).sum().backward()

@@ -9,14 +9,15 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from protoattend import ProtoAttendClassifier
+from protoattend import ProtoAttendClassifier, Recipe
 from protoattend.core.mixup import Mix
 from protoattend.core.model import ProtoAttend
 from protoattend.errors import UserError
 from protoattend.training.batches import Batch
 from protoattend.training.candidates import BankStrategy, InBatchStrategy
-from protoattend.training.config import TrainingConfig
 from protoattend.training.losses import prototype_terms
+
+from ..plans import plan
 
 BATCH = Batch(torch.randn(6, 4, generator=torch.Generator().manual_seed(1)), torch.arange(6) % 3, torch.arange(6))
 RELABELLED = replace(BATCH, y=BATCH.y.flip(0).contiguous())
@@ -30,7 +31,7 @@ class Blending(nn.Module):
 def losses(batch: Batch, row_weights: Tensor | None = None, **config: Any) -> dict[str, float]:
     torch.manual_seed(0)
     model = ProtoAttend(Blending(), n_classes=3, in_features=4)
-    terms = prototype_terms(TrainingConfig(**config), InBatchStrategy(), row_weights=row_weights)
+    terms = prototype_terms(plan(**config), InBatchStrategy(), row_weights=row_weights)
     return {name: float(term.detach()) for name, term in terms(model, batch, 0.5).items()}
 
 
@@ -49,7 +50,7 @@ def test_attention_that_decides_as_the_own_value_does_is_at_its_best(class_weigh
     torch.manual_seed(0)
     model = ProtoAttend(nn.Flatten(), n_classes=3, in_features=4)
     batch = replace(BATCH, x=BATCH.x[:1].expand(6, 4))  # each attends to copies of itself
-    terms = prototype_terms(TrainingConfig(attention_target="own"), InBatchStrategy(), class_weight)(model, batch, 0.5)
+    terms = prototype_terms(plan(attention_target="own"), InBatchStrategy(), class_weight)(model, batch, 0.5)
     (gradient,) = torch.autograd.grad(terms["prototype"], model.decision.weight)
     torch.testing.assert_close(gradient, torch.zeros_like(gradient))
 
@@ -104,7 +105,7 @@ def test_agreement_is_of_what_inputs_and_candidates_are_made_of() -> None:
 @pytest.mark.parametrize(("shape", "mixup", "taught"), [((8, 8), 1, True), ((8, 8), 0, False), ((64,), 1, False)])
 def test_blended_images_alone_teach_it(shape: tuple[int, ...], mixup: float, taught: bool) -> None:
     X = torch.randn(40, *shape, generator=torch.Generator().manual_seed(0)).numpy()
-    clf = ProtoAttendClassifier(max_epochs=1, mixup=mixup, random_state=0, verbose=0).fit(X, [0, 1] * 20)
+    clf = ProtoAttendClassifier(max_epochs=1, recipe=Recipe(mixup=mixup), random_state=0, verbose=0).fit(X, [0, 1] * 20)
     assert ("agreement" in clf.history_[0].losses) == taught
 
 
@@ -119,4 +120,4 @@ def test_candidates_of_past_steps_vote_for_their_own_label() -> None:
 
 def test_unknown_name() -> None:
     with pytest.raises(UserError, match="attention_target must be one of 'own', 'label', but got 'labels'"):
-        ProtoAttendClassifier(attention_target="labels", verbose=0).fit([[0.0], [1.0], [2.0]], [0, 1, 0])
+        Recipe(attention_target="labels")

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from protoattend import ProtoAttendClassifier
+from protoattend import ProtoAttendClassifier, Recipe
 from protoattend.core.model import Candidates, Fresh, InBatch, Output, ProtoAttend, Reencoded
 from protoattend.errors import UserError
 
@@ -52,4 +52,4 @@ def test_without_a_self_term_attention_is_the_only_teacher(objective: str, weigh
 
 def test_zero_is_refused() -> None:
     with pytest.raises(UserError, match="attention_weight must be a number above 0, but got attention_weight=0"):
-        ProtoAttendClassifier(attention_weight=0, verbose=0).fit([[0.0], [1.0], [2.0]], [0, 1, 0])
+        Recipe(attention_weight=0)

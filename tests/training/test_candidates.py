@@ -9,19 +9,20 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from protoattend.config import CANDIDATES
 from protoattend.core.model import BatchAndStored, Encoded, Fresh, InBatch, ProtoAttend
 from protoattend.errors import UserError
 from protoattend.training.batches import Batch, Labelled
-from protoattend.training.candidates import STRATEGIES, BankStrategy, Draw, InBatchStrategy, SampledStrategy
-from protoattend.training.config import TrainingConfig
+from protoattend.training.candidates import BankStrategy, Draw, InBatchStrategy, SampledStrategy
 from protoattend.training.loop import Step, train
 from protoattend.training.losses import prototype_terms
 
+from ..plans import plan
 from .strategies import strategy_over
 
 N, WIDTH, BATCH = 24, 6, 8
 NORMALIZE = ("softmax", "sparsemax")
-strategies = pytest.mark.parametrize("name", STRATEGIES)
+strategies = pytest.mark.parametrize("name", CANDIDATES)
 normalizations = pytest.mark.parametrize("normalize", NORMALIZE)
 make = partial(strategy_over, batch_size=BATCH)
 
@@ -99,7 +100,7 @@ def test_the_loss_passes_the_exclusion_to_the_model(name: str, normalize: str, m
 
     monkeypatch.setattr(strategy, "draw", watched_draw)
     monkeypatch.setattr(model, "forward", watched_forward)
-    terms = prototype_terms(TrainingConfig(), strategy)
+    terms = prototype_terms(plan(), strategy)
     for rows in batches():
         terms(model, batch_of(data, rows), 0.5)
         source, exclude = calls[-1]
@@ -132,9 +133,9 @@ def test_in_a_whole_training_no_sample_meets_its_own_key(name: str, normalize: s
     train(
         model,
         data,
-        TrainingConfig(batch_size=BATCH, max_epochs=3, learning_rate=0.0),
-        loss_terms=prototype_terms(TrainingConfig(), make(name, data)),
-        measure=None,
+        plan(batch_size=BATCH, max_epochs=3, learning_rate=0.0),
+        loss_terms=prototype_terms(plan(), make(name, data)),
+        evaluate=None,
         seed=1,
     )
     assert own_keys >= 3 * N * 0.8
@@ -303,9 +304,9 @@ def test_bank_fills_during_training_and_is_used_after_the_warm_up() -> None:
     train(
         model,
         data,
-        TrainingConfig(batch_size=BATCH, max_epochs=10),
-        loss_terms=prototype_terms(TrainingConfig(), strategy),
-        measure=None,
+        plan(batch_size=BATCH, max_epochs=10),
+        loss_terms=prototype_terms(plan(), strategy),
+        evaluate=None,
         seed=1,
         on_step=steps.append,
     )
@@ -334,5 +335,3 @@ def test_names_and_default_sizes() -> None:
     assert sampled.n_candidates == N - 1
     assert isinstance(bank, BankStrategy)
     assert bank.size == 8 * BATCH
-    with pytest.raises(UserError, match="candidates must be one of 'in-batch', 'sampled', 'bank', but got 'in_batch'"):
-        make("in_batch", data)

@@ -16,17 +16,19 @@ import torch
 from sklearn.datasets import load_digits, load_wine
 from typer.testing import CliRunner
 
-from protoattend import ProtoAttendClassifier
+from protoattend import ProtoAttendClassifier, Recipe
 from protoattend.app.cli import app
+from protoattend.config import Settings
 from protoattend.core.model import ProtoAttend
 from protoattend.errors import BadFile, UserError
 from protoattend.training import checkpoint
 from protoattend.training.batches import Labelled
 from protoattend.training.checkpoint import FILE, Checkpoints, FileCheckpointer
-from protoattend.training.config import TrainingConfig
 from protoattend.training.history import Metrics
 from protoattend.training.loop import train
 from protoattend.training.losses import plain_terms
+
+from ..plans import plan
 
 PARAMS: dict[str, Any] = {"max_epochs": 6, "random_state": 0, "verbose": 0, "batch_size": 32}
 
@@ -76,7 +78,7 @@ def test_it_goes_on_to_the_same_weights(
 
 
 def test_sgd_goes_on_too(few_digits: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    params = PARAMS | {"optimizer": "sgd", "max_epochs": 2}
+    params = PARAMS | {"recipe": Recipe(optimizer="sgd"), "max_epochs": 2}
     whole = ProtoAttendClassifier(**params).fit(*few_digits)
     with monkeypatch.context() as patched:
         stopped_at(7, patched)
@@ -106,7 +108,8 @@ SCRIPT = """
 import sys
 import torch
 from sklearn.datasets import load_digits
-from protoattend import ProtoAttendClassifier
+from protoattend import ProtoAttendClassifier, Recipe
+from protoattend.config import Settings
 from protoattend.training.checkpoint import Checkpoints
 
 torch.set_num_threads(1)
@@ -168,7 +171,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(wine: Any, tmp_path: Path, monkeypat
         with pytest.raises(KeyboardInterrupt, match="stopped after step 6; go on with resume_from="):
             ProtoAttendClassifier(**PARAMS).fit(*wine, checkpoint_to=tmp_path)
     assert signal.getsignal(signal.SIGINT) is handler
-    assert checkpoint.read(tmp_path).story["step"] == 6
+    assert checkpoint.read(tmp_path).progress["step"] == 6
     assert same_weights(
         ProtoAttendClassifier(**PARAMS).fit(*wine, resume_from=tmp_path), ProtoAttendClassifier(**PARAMS).fit(*wine)
     )
@@ -212,7 +215,7 @@ def test_encoders_of_one_class_are_told_apart(wine: Any, tmp_path: Path) -> None
 
 def test_a_function_is_the_same_in_another_process() -> None:
     data = Labelled(torch.zeros(2, 1), torch.arange(2))
-    (first, second) = (checkpoint.identity({"augment": lambda x, g: x}, data) for _ in range(2))
+    (first, second) = (checkpoint.identity(Settings(augment=lambda x, g: x), data) for _ in range(2))
     assert first == second
     assert "0x" not in first["augment"]
 
@@ -251,17 +254,17 @@ def test_a_loss_that_is_not_finite_keeps_the_last_good_state(wine: Any, tmp_path
             return self.linear(x) * (float("nan") if self.calls == 8 else 1.0)
 
     with pytest.raises(UserError, match=r"attention scores must be finite.* The state after step 6 is kept in"):
-        ProtoAttendClassifier(**PARAMS | {"encoder": Breaking(), "mixup": 0.0}).fit(
+        ProtoAttendClassifier(**PARAMS | {"encoder": Breaking(), "recipe": Recipe(mixup=0.0)}).fit(
             *wine, checkpoint_to=Checkpoints(tmp_path, every=3)
         )
     state = checkpoint.read(tmp_path)
-    assert state.story["step"] == 6
+    assert state.progress["step"] == 6
     assert all(torch.isfinite(tensor).all() for tensor in state.tensors.values())
 
 
 def test_the_term_that_is_not_finite_is_named() -> None:
     data = Labelled(torch.randn(40, 4), torch.arange(40) % 2)
-    config = TrainingConfig(batch_size=20, max_epochs=2)
+    config = plan(batch_size=20, max_epochs=2)
 
     def terms(model: ProtoAttend, batch: Any, progress: float) -> dict[str, torch.Tensor]:
         fine = model.self_logits(batch.x).square().mean()
@@ -269,33 +272,33 @@ def test_the_term_that_is_not_finite_is_named() -> None:
 
     model = ProtoAttend(torch.nn.Flatten(), 2, in_features=4)
     with pytest.raises(UserError, match="at step 1: the loss must stay finite, but its conf became NaN or infinite"):
-        train(model, data, config, loss_terms=terms, measure=None, seed=0)
+        train(model, data, config, loss_terms=terms, evaluate=None, seed=0)
     assert all(torch.isfinite(value).all() for value in model.state_dict().values())
 
 
 def test_patience_stops_early(wine: Any) -> None:
     accuracies = iter([0.8, 0.9, 0.5, 0.9, 0.5, 0.4, 0.3])
     data = Labelled(torch.randn(40, 4), torch.arange(40) % 2)
-    config = TrainingConfig(batch_size=20, max_epochs=7, patience=2)
+    config = plan(batch_size=20, max_epochs=7, patience=2)
     history = train(
         ProtoAttend(torch.nn.Flatten(), 2, in_features=4),
         data,
         config,
         loss_terms=plain_terms(config),
-        measure=lambda: Metrics(1000, 0.0, next(accuracies), 1.0),
+        evaluate=lambda: Metrics(1000, 0.0, next(accuracies), 1.0),
         seed=0,
     )
     assert (len(history), history.best_epoch) == (6, 3)
     with pytest.raises(UserError, match="patience must be None or an integer of at least 1"):
-        ProtoAttendClassifier(**PARAMS | {"patience": 0}).fit(*wine)
+        Recipe(patience=0)
     with pytest.raises(UserError, match="validation_fraction=0 holds no row out"):
-        ProtoAttendClassifier(**PARAMS | {"patience": 2, "validation_fraction": 0.0}).fit(*wine)
+        ProtoAttendClassifier(**PARAMS | {"recipe": Recipe(patience=2), "validation_fraction": 0.0}).fit(*wine)
 
 
 def test_a_training_that_stopped_early_stays_stopped(tmp_path: Path) -> None:
     accuracies = iter([0.9, 0.5, 0.4])
     data = Labelled(torch.randn(40, 4), torch.arange(40) % 2)
-    config = TrainingConfig(batch_size=20, max_epochs=7, patience=2)
+    config = plan(batch_size=20, max_epochs=7, patience=2)
 
     def fit(found: checkpoint.Checkpoint | None) -> tuple[ProtoAttend, Any]:
         model = ProtoAttend(torch.nn.Flatten(), 2, in_features=4)
@@ -304,7 +307,7 @@ def test_a_training_that_stopped_early_stays_stopped(tmp_path: Path) -> None:
             data,
             config,
             loss_terms=plain_terms(config),
-            measure=lambda: Metrics(1000, 0.0, next(accuracies), 1.0),
+            evaluate=lambda: Metrics(1000, 0.0, next(accuracies), 1.0),
             seed=0,
             checkpointer=FileCheckpointer(Checkpoints(tmp_path), seed=0, batch_size=20, identity={}, found=found),
         )

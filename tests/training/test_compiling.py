@@ -9,7 +9,7 @@ import pytest
 from sklearn.datasets import load_wine
 from torch import nn
 
-from protoattend import ProtoAttendClassifier
+from protoattend import ProtoAttendClassifier, Recipe
 
 
 @pytest.mark.slow
@@ -17,7 +17,9 @@ from protoattend import ProtoAttendClassifier
 def test_same_training() -> None:
     X, y = load_wine(return_X_y=True)
     encoder = nn.Sequential(nn.Linear(13, 16), nn.ReLU(), nn.LayerNorm(16))  # dropout would draw other numbers
-    params = {"max_epochs": 2, "random_state": 0, "verbose": 0, "mixup": 0.0, "encoder": encoder}
-    usual, compiled = (ProtoAttendClassifier(**params, compile=c).fit(X, y) for c in (False, True))
-    np.testing.assert_allclose(compiled.predict_proba(X), usual.predict_proba(X), atol=1e-3)
+    params = {"max_epochs": 2, "random_state": 0, "verbose": 0, "encoder": encoder}
+    usual, compiled = (
+        ProtoAttendClassifier(**params, recipe=Recipe(mixup=0.0, compile=c)).fit(X, y) for c in (False, True)
+    )
+    np.testing.assert_allclose(compiled.predict_proba(X), plain.predict_proba(X), atol=1e-3)
     assert compiled.model_.encoder._compiled_call_impl is None

@@ -8,7 +8,7 @@ import pytest
 import torch
 from sklearn.datasets import load_wine
 
-from protoattend import ProtoAttendClassifier
+from protoattend import ProtoAttendClassifier, Recipe
 from protoattend.training.evaluation import dead_share
 from protoattend.training.loop import watch_queries
 
@@ -44,7 +44,7 @@ def test_training_without_validation_is_watched_too(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(torch.nn.Linear, "reset_parameters", below_zero)
     clf = ProtoAttendClassifier(
-        encoder=Silent(), validation_fraction=0.0, max_epochs=1, mixup=0.0, random_state=0, verbose=0
+        encoder=Silent(), validation_fraction=0.0, max_epochs=1, recipe=Recipe(mixup=0.0), random_state=0, verbose=0
     )
     with pytest.warns(UserWarning, match="100% of the queries are all zero"):
         clf.fit(X, y)

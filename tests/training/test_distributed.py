@@ -17,24 +17,24 @@ from sklearn.datasets import load_wine
 from torch import Tensor, nn
 
 from protoattend import ProtoAttendClassifier, frozen
+from protoattend.config import CANDIDATES, Settings
 from protoattend.core.model import Encoded, ProtoAttend, Reencoded
 from protoattend.database.encode import encode_together
 from protoattend.errors import UserError
 from protoattend.parallel import Ranks, gather, ranks
 from protoattend.training import checkpoint
 from protoattend.training.batches import Batch, Labelled
-from protoattend.training.candidates import STRATEGIES
 from protoattend.training.checkpoint import Checkpoint
-from protoattend.training.config import TrainingConfig
-from protoattend.training.fit import Data, set_up
+from protoattend.training.fit import set_up
 from protoattend.training.loop import train
 from protoattend.training.losses import prototype_terms
-from protoattend.training.workers import workers
+from protoattend.training.workers import spawned
 
+from ..plans import plan
 from .strategies import strategy_over
 
 N, B, WIDTH = 48, 12, 5
-CONFIG = TrainingConfig(batch_size=B, max_epochs=2, lambda_sparse=0.1, lambda_conf=0.1, learning_rate=0.01)
+CONFIG = plan(batch_size=B, max_epochs=2, lambda_sparse=0.1, lambda_conf=0.1, learning_rate=0.01)
 DATA = Labelled(
     torch.randn(N, WIDTH, generator=torch.Generator().manual_seed(1), dtype=torch.float64), torch.arange(N) % 3
 )
@@ -51,9 +51,9 @@ def trained(candidates: str, normalize: str) -> dict[str, Tensor]:
     """Train for eight steps, with a bank or samples over several, and return the weights."""
     model = make_model(normalize)
     strategy = strategy_over(candidates, DATA, batch_size=B, n_candidates=20, normalize=normalize)
-    history = train(model, DATA, CONFIG, loss_terms=prototype_terms(CONFIG, strategy), measure=None, seed=0)
+    hiprogress = train(model, DATA, CONFIG, loss_terms=prototype_terms(CONFIG, strategy), evaluate=None, seed=0)
     weights = {name: value.clone() for name, value in model.state_dict().items()}
-    return weights | {"losses": torch.tensor([list(record.losses.values()) for record in history])}
+    return weights | {"losses": torch.tensor([list(record.losses.values()) for record in hiprogress])}
 
 
 def _train_and_tell(candidates: str, normalize: str, answers: Any) -> None:
@@ -67,7 +67,7 @@ def _train_and_tell(candidates: str, normalize: str, answers: Any) -> None:
 def test_two_processes_train_as_one(candidates: str, normalize: str) -> None:
     alone = trained(candidates, normalize)
     answers = mp.get_context("spawn").Queue()
-    with workers(2, _train_and_tell, (candidates, normalize, answers)):
+    with spawned(2, _train_and_tell, (candidates, normalize, answers)):
         assert ranks() == Ranks(0, 2)
         first = trained(candidates, normalize)
         second = {name: torch.from_numpy(value) for name, value in answers.get(timeout=60).items()}
@@ -94,7 +94,7 @@ def reencoded() -> dict[str, Tensor]:
 @pytest.mark.slow
 def test_candidates_are_encoded_anew_in_shares() -> None:
     alone = reencoded()
-    with workers(2, reencoded, ()):
+    with spawned(2, reencoded, ()):
         together = reencoded()
     assert alone.keys() == together.keys()
     for name, gradient in alone.items():
@@ -111,7 +111,7 @@ def encoded() -> Encoded:
 @pytest.mark.slow
 def test_a_database_is_encoded_in_shares() -> None:
     alone = encoded()
-    with workers(2, encoded, ()):
+    with spawned(2, encoded, ()):
         together = encoded()
     for name in ("queries", "keys", "values"):
         torch.testing.assert_close(getattr(together, name), getattr(alone, name))
@@ -127,8 +127,8 @@ class Doubling(nn.Module):
 
 def features() -> Tensor:
     X, y = load_wine(return_X_y=True)
-    params = ProtoAttendClassifier(encoder=frozen(Doubling()), verbose=0).get_params(deep=False)
-    setup = set_up(params, Data(X[1:], y[1:], None), torch.Generator().manual_seed(0))
+    settings = Settings(encoder=frozen(Doubling()), verbose=0)
+    setup = set_up(settings, X[1:], y[1:], None, torch.Generator().manual_seed(0))
     return setup.prepared.everything.samples
 
 
@@ -136,7 +136,7 @@ def features() -> Tensor:
 def test_features_of_a_frozen_encoder_are_computed_in_shares() -> None:
     alone = features()
     Doubling.rows = 0
-    with workers(2, features, ()):
+    with spawned(2, features, ()):
         together = features()
     assert torch.equal(together, alone)
     assert len(alone) / 2 <= Doubling.rows < 0.6 * len(alone)
@@ -153,7 +153,7 @@ def _gather_and_tell(answers: Any) -> None:
 @pytest.mark.slow
 def test_gather_carries_the_gradient_of_all() -> None:
     answers = mp.get_context("spawn").Queue()
-    with workers(2, _gather_and_tell, (answers,)):
+    with spawned(2, _gather_and_tell, (answers,)):
         x = torch.tensor([[1.0], [2.0]], requires_grad=True)
         everything = gather(x)
         (everything * torch.tensor([[1.0], [2.0], [3.0], [4.0]])).sum().backward()
@@ -165,7 +165,7 @@ def test_gather_carries_the_gradient_of_all() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("candidates", STRATEGIES)
+@pytest.mark.parametrize("candidates", CANDIDATES)
 def test_the_estimator_on_two_processes(candidates: str, tmp_path: Path) -> None:
     X, y = load_wine(return_X_y=True)
     params: dict[str, Any] = {"candidates": candidates, "max_epochs": 40, "verbose": 0, "n_processes": 2}
@@ -191,7 +191,7 @@ def _fail() -> None:
 @pytest.mark.parametrize(("work", "how"), [(_die, "exit code -9"), (_fail, "ZeroDivisionError: of its own")])
 def test_a_process_that_dies_is_named(work: Any, how: str) -> None:
     def go_on() -> None:
-        with workers(2, work, ()):
+        with spawned(2, work, ()):
             for _ in range(3):
                 gather(torch.zeros(1))
 
@@ -239,7 +239,7 @@ def test_what_is_divided_among_processes() -> None:
 
 
 def test_going_on_with_other_processes(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = Checkpoint(Path("run"), seed=0, rows_of_a_step=100, identity={}, story={}, tensors={})
+    found = Checkpoint(Path("run"), seed=0, rows_of_a_step=100, identity={}, progress={}, tensors={})
     assert found.batch_size() == 100
     monkeypatch.setattr(checkpoint, "ranks", lambda: Ranks(0, 3))
     with pytest.raises(UserError, match="the 100 rows of one in run cannot be divided among 3 processes"):
@@ -252,7 +252,7 @@ from sklearn.datasets import load_digits
 from protoattend import ProtoAttendClassifier, frozen
 from protoattend.database.encode import encode_together
 from protoattend.errors import UserError
-from protoattend.training.fit import Data, set_up
+from protoattend.training.setup import set_up
 
 X, y = load_digits(return_X_y=True)
 calls = []
@@ -266,7 +266,7 @@ def augment(images, generator):
 clf = ProtoAttendClassifier(max_epochs=3, augment=augment, random_state=0, verbose=0)
 try:
     clf.fit(X.reshape(-1, 8, 8), y, **{'resume_from' if os.path.exists('run') else 'checkpoint_to': 'run'})
-    print('epochs', len(clf.history_))
+    print('epochs', len(clf.hiprogress_))
 except UserError as error:
     print(error)
 """

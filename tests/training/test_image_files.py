@@ -16,7 +16,6 @@ from protoattend.baselines.plain import PlainClassifier
 from protoattend.data import images as module
 from protoattend.encoders import build
 from protoattend.errors import BadFile, UserError
-from protoattend.io import load_classifier
 
 PARAMS: dict[str, Any] = {"max_epochs": 2, "random_state": 0, "verbose": 0}
 
@@ -126,7 +125,7 @@ def test_other_sizes_and_colours_are_read_as_in_fit(
 def test_saved_paths_and_moved_files(folder: Path, from_files: ProtoAttendClassifier, tmp_path: Path) -> None:
     images = ImageFiles.from_folder(folder)
     from_files.save(tmp_path / "model")
-    loaded = load_classifier(ProtoAttendClassifier, tmp_path / "model", None)
+    loaded = ProtoAttendClassifier.load(tmp_path / "model")
     np.testing.assert_array_equal(loaded.predict_proba(images), from_files.predict_proba(images))
     assert loaded.database_.rows.source.tolist() == images.paths.tolist()
     away = tmp_path / "elsewhere"

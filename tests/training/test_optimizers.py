@@ -6,12 +6,13 @@ import pytest
 import torch
 from torch import nn
 
-from protoattend import ProtoAttendClassifier
+from protoattend import Recipe
 from protoattend.core.model import ProtoAttend
 from protoattend.encoders.image import FastCNN
 from protoattend.errors import UserError
-from protoattend.training.config import TrainingConfig
 from protoattend.training.optimizers import ATTENTION, DECAY, RATE, SHIFT, make_optimizers
+
+from ..plans import plan
 
 
 def names(model: nn.Module, optimizer: torch.optim.Optimizer) -> list[set[str]]:
@@ -21,14 +22,14 @@ def names(model: nn.Module, optimizer: torch.optim.Optimizer) -> list[set[str]]:
 
 def test_adam_trains_everything() -> None:
     model = ProtoAttend(FastCNN(1, (4, 8)), 3)
-    (adam,) = make_optimizers(model, TrainingConfig(learning_rate=0.01)).parts
+    (adam,) = make_optimizers(model, plan(learning_rate=0.01)).parts
     assert isinstance(adam, torch.optim.Adam)
     assert names(model, adam) == [{name for name, _ in model.named_parameters()}]
 
 
 def test_sgd_trains_the_encoder_and_decays_only_its_matrices() -> None:
     model = ProtoAttend(FastCNN(1, (4, 8)), 3)
-    optimizers = make_optimizers(model, TrainingConfig(learning_rate=0.01, optimizer="sgd"))
+    optimizers = make_optimizers(model, plan(learning_rate=0.01, optimizer="sgd"))
     adam, sgd = optimizers.parts
     (values, attention), (matrices, others, shifts) = names(model, adam), names(model, sgd)
     assert attention == {name for name, _ in model.named_parameters() if name.startswith(("query.", "key."))}
@@ -45,9 +46,9 @@ def test_sgd_trains_the_encoder_and_decays_only_its_matrices() -> None:
 
 
 def test_an_encoder_without_weights_leaves_sgd_nothing() -> None:
-    assert len(make_optimizers(ProtoAttend(nn.Flatten(), 3, in_features=4), TrainingConfig(optimizer="sgd")).parts) == 1
+    assert len(make_optimizers(ProtoAttend(nn.Flatten(), 3, in_features=4), plan(optimizer="sgd")).parts) == 1
 
 
 def test_unknown_name() -> None:
     with pytest.raises(UserError, match="optimizer must be one of 'adam', 'sgd', but got 'adamw'"):
-        ProtoAttendClassifier(optimizer="adamw", verbose=0).fit([[0.0], [1.0], [2.0]], [0, 1, 0])
+        Recipe(optimizer="adamw")

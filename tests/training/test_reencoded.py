@@ -9,9 +9,9 @@ from torch import Tensor, nn
 from protoattend.core.model import Fresh, ProtoAttend, Reencoded, settled
 from protoattend.training.batches import Batch, Labelled
 from protoattend.training.candidates import SampledStrategy
-from protoattend.training.config import TrainingConfig
 from protoattend.training.losses import prototype_terms
 
+from ..plans import plan
 from .strategies import strategy_over
 
 B, D, WIDTH = 6, 200, 5
@@ -50,7 +50,7 @@ def gradients(source: type[Fresh | Reencoded], weights: Tensor | None = None) ->
     model.encoder.register_forward_hook(count)
     rows = torch.arange(B)
     batch = Batch(DATA.samples[rows], DATA.labels[rows], rows, None, torch.Generator().manual_seed(3))
-    config = TrainingConfig(lambda_sparse=0.1, lambda_conf=0.1)
+    config = plan(lambda_sparse=0.1, lambda_conf=0.1)
     terms = prototype_terms(config, strategy, None, weights)(model, batch, 0.5)
     torch.stack(list(terms.values())).sum().backward()
     found = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}

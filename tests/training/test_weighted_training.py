@@ -10,19 +10,20 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from protoattend.config import CANDIDATES
 from protoattend.core.mixup import Mix
 from protoattend.core.model import InBatch, ProtoAttend
 from protoattend.core.objectives import OBJECTIVES
 from protoattend.data.inputs import fit_inputs
 from protoattend.data.labels import Classes
-from protoattend.training import setup as ready
+from protoattend.training import prepared as ready
 from protoattend.training.batches import Batch, Labelled
-from protoattend.training.candidates import STRATEGIES, InBatchStrategy
-from protoattend.training.config import TrainingConfig
+from protoattend.training.candidates import InBatchStrategy
 from protoattend.training.evaluation import evaluate_plain, evaluate_with_prototypes, refresh_batch_norm
 from protoattend.training.loop import train
 from protoattend.training.losses import plain_terms, prototype_terms
 
+from ..plans import plan
 from .strategies import strategy_over
 
 N, WIDTH, C = 10, 6, 3
@@ -68,7 +69,7 @@ def test_forward_and_gradient_with_weights_are_those_of_copies(normalize: str) -
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_loss_and_gradient_of_a_batch_are_those_of_its_copies(objective: str) -> None:
     data, model = make_data(), make_model("softmax")
-    config = TrainingConfig(objective=objective, lambda_conf=0.3)
+    config = plan(objective=objective, lambda_conf=0.3)
     weighted = prototype_terms(config, InBatchStrategy(), None, COUNTS.double())
     repeated = prototype_terms(config, InBatchStrategy())
     ours = weighted(model, Batch(data.samples, data.labels, ALL, None), 0.4)
@@ -82,8 +83,8 @@ def test_loss_and_gradient_of_a_batch_are_those_of_its_copies(objective: str) ->
 
 def test_the_plain_loss_is_that_of_copies() -> None:
     data, model = make_data(), make_model()
-    ours = plain_terms(TrainingConfig(), None, COUNTS.double())(model, Batch(data.samples, data.labels, ALL, None), 0.0)
-    theirs = plain_terms(TrainingConfig())(model, Batch(data.samples[COPIES], data.labels[COPIES], COPIES, None), 0.0)
+    ours = plain_terms(plan(), None, COUNTS.double())(model, Batch(data.samples, data.labels, ALL, None), 0.0)
+    theirs = plain_terms(plan())(model, Batch(data.samples[COPIES], data.labels[COPIES], COPIES, None), 0.0)
     torch.testing.assert_close(ours["self"], theirs["self"])
 
 
@@ -92,13 +93,13 @@ def test_training_goes_by_the_ratios_of_weights(normalize: str) -> None:
     """Batches stay as large as they are, so the same weight for all is no weight at all."""
     data, model = make_data(), make_model(normalize)
     batch = Batch(data.samples, data.labels, ALL, None)
-    plain = prototype_terms(TrainingConfig(), InBatchStrategy())(model, batch, 0.0)
-    same = prototype_terms(TrainingConfig(), InBatchStrategy(), None, torch.full((N,), 9.0).double())(model, batch, 0.0)
+    plain = prototype_terms(plan(), InBatchStrategy())(model, batch, 0.0)
+    same = prototype_terms(plan(), InBatchStrategy(), None, torch.full((N,), 9.0).double())(model, batch, 0.0)
     for name, term in plain.items():
         torch.testing.assert_close(term, same[name])
     batch = Batch(data.samples, data.labels, ALL, None)
     losses = [
-        prototype_terms(TrainingConfig(), InBatchStrategy(), None, scale * COUNTS.double())(model, batch, 0.0)
+        prototype_terms(plan(), InBatchStrategy(), None, scale * COUNTS.double())(model, batch, 0.0)
         for scale in (1, 70)
     ]
     for name, term in losses[0].items():
@@ -107,7 +108,7 @@ def test_training_goes_by_the_ratios_of_weights(normalize: str) -> None:
 
 def test_regularisers_heed_the_weights_of_inputs() -> None:
     data, model = make_data(), make_model("softmax")
-    config = TrainingConfig(lambda_sparse=2.0)
+    config = plan(lambda_sparse=2.0)
     weights = COUNTS.double()
     terms = prototype_terms(config, InBatchStrategy(), None, weights)
     found = terms(model, Batch(data.samples, data.labels, ALL, None), 0.0)["sparse"]
@@ -123,7 +124,7 @@ def test_class_weight_and_row_weights_multiply() -> None:
     class_weight = torch.tensor([0.5, 1.0, 4.0], dtype=torch.float64)
     weights = COUNTS.double()
     batch = Batch(data.samples, data.labels, ALL, None)
-    found = plain_terms(TrainingConfig(), class_weight, weights)(model, batch, 0.0)["self"]
+    found = plain_terms(plan(), class_weight, weights)(model, batch, 0.0)["self"]
     each = F.cross_entropy(model.self_logits(data.samples), data.labels, reduction="none")
     torch.testing.assert_close(found, (each * weights * class_weight[data.labels]).sum() / weights.sum())
 
@@ -140,7 +141,7 @@ def test_each_part_of_a_blend_weighs_what_its_row_weighs() -> None:
 def test_smoothed_targets_are_those_of_torch_and_weigh_the_same() -> None:
     data, model = make_data(), make_model()
     batch = Batch(data.samples, data.labels, ALL)
-    config = TrainingConfig(label_smoothing=0.2)
+    config = plan(label_smoothing=0.2)
     logits = model.self_logits(data.samples)
     expected = F.cross_entropy(logits, data.labels, label_smoothing=0.2, reduction="none")
     torch.testing.assert_close(plain_terms(config)(model, batch, 0.0)["self"], expected.mean())
@@ -151,7 +152,7 @@ def test_smoothed_targets_are_those_of_torch_and_weigh_the_same() -> None:
     assert set(attention) == {"self", "prototype", "joint"}
 
 
-@pytest.mark.parametrize("name", STRATEGIES)
+@pytest.mark.parametrize("name", CANDIDATES)
 def test_candidates_of_every_strategy_weigh_what_their_rows_weigh(name: str) -> None:
     data, model = make_data(), make_model()
     weights = torch.arange(1.0, N + 1).double()
@@ -170,7 +171,7 @@ def test_candidates_of_every_strategy_weigh_what_their_rows_weigh(name: str) -> 
         return forward(*args)
 
     strategy.draw, model.forward = watched_draw, watched_forward  # type: ignore[method-assign]
-    terms = prototype_terms(TrainingConfig(), strategy, None, weights)
+    terms = prototype_terms(plan(), strategy, None, weights)
     for rows in torch.randperm(N, generator=generator())[:8].split(4):
         terms(model, Batch(data.samples[rows], data.labels[rows], rows, None), 0.5)
     for rows, counts in zip(drawn, seen, strict=True):
@@ -182,7 +183,7 @@ def test_candidates_of_every_strategy_weigh_what_their_rows_weigh(name: str) -> 
 def test_two_or_three_rows_are_not_blended_as_each_needs_a_candidate(n_rows: int) -> None:
     data, model = make_data().at(torch.arange(n_rows)), make_model()
     mix = Mix(torch.arange(n_rows).roll(1), torch.full((n_rows,), 0.6, dtype=torch.float64))
-    terms = prototype_terms(TrainingConfig(), InBatchStrategy())
+    terms = prototype_terms(plan(), InBatchStrategy())
     rows = torch.arange(n_rows)
     blended = terms(model, Batch(data.samples, data.labels, rows, mix), 0.0)
     pure = terms(model, Batch(data.samples, data.labels, rows, None), 0.0)
@@ -212,14 +213,14 @@ def test_training_draws_undersampled_batches() -> None:
 
     def terms(model: ProtoAttend, batch: Batch, progress: float) -> dict[str, Tensor]:
         seen.append(batch.rows)
-        return plain_terms(TrainingConfig())(model, batch, progress)
+        return plain_terms(plan())(model, batch, progress)
 
     history = train(
         make_model().float(),
         data,
-        TrainingConfig(batch_size=10, max_epochs=8),
+        plan(batch_size=10, max_epochs=8),
         loss_terms=terms,
-        measure=None,
+        evaluate=None,
         seed=0,
     )
     assert (len(history), len(seen)) == (8, 16), "two batches an epoch"
@@ -335,16 +336,16 @@ def test_rows_of_weight_zero_are_nowhere() -> None:
 
 def test_validation_weighs_as_training_does() -> None:
     """By weight, by the share of its class that is kept, and by the weight of its class."""
-    assert prepared(validation_fraction=0.0).measured(torch.ones(2)) is None
-    plain = prepared().measured(None)
+    assert prepared(validation_fraction=0.0).validation_rows(torch.ones(2)) is None
+    plain = prepared().validation_rows(None)
     assert plain is not None
     assert plain.weights is None
     weights = np.where(np.arange(300) < 50, 3.0, 2.0)
-    everything = prepared(sample_weight=weights, undersample={"usual": 0.5}).measured(torch.tensor([10.0, 0.1]))
+    everything = prepared(sample_weight=weights, undersample={"usual": 0.5}).validation_rows(torch.tensor([10.0, 0.1]))
     assert everything is not None
     assert everything.weights is not None
     torch.testing.assert_close(everything.weights, torch.where(everything.labels == 0, 30.0, 0.1))
-    balanced = prepared().measured(torch.tensor([2.0, 0.5]))
+    balanced = prepared().validation_rows(torch.tensor([2.0, 0.5]))
     assert balanced is not None
     assert balanced.weights is not None
     torch.testing.assert_close(balanced.weights, torch.where(balanced.labels == 0, 2.0, 0.5))

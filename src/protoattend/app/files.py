@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -22,15 +21,14 @@ from protoattend.data.images import ImageFile, ImageFiles
 from protoattend.data.inputs import kind_of
 from protoattend.data.readers import LabelledData, read_data
 from protoattend.database.encode import encode
-from protoattend.errors import BadFile, UserError
+from protoattend.errors import UserError
 from protoattend.explain.explanations import Explanation, Explanations
-from protoattend.folders import require_free, write_json
+from protoattend.folders import require_free
 from protoattend.parallel import ranks
 from protoattend.training.workers import joined
 from protoattend.uncertainty.selective import accuracy_at_coverage
 from protoattend.viz.html import excerpt, percent, plain
 
-READING = "reading.json"  # in the classifier's folder: how its training file was read
 FIRST = 10  # rows explained unless some are named
 QUERIES = 256  # whose prototypes are held at a time
 
@@ -54,7 +52,7 @@ class Use:
     def of(cls, folder: Path, *, target: str | None = None, text: str | None = None) -> Use:
         """Open the classifier in `folder`; columns named here go before those of fit."""
         clf = ProtoAttendClassifier.load(folder)
-        noted = _read_note(folder / READING)
+        noted = Reading(**(clf.reading_ or {}))
         return cls(clf, Reading(target or noted.target, text or noted.text))
 
     def read(self, path: Path, images: dict[str, Any], *, target: str | None = None) -> LabelledData:
@@ -92,8 +90,8 @@ def fit_files(
             _say(console, f"Read {path}: {data.description}.")
         clf = ProtoAttendClassifier(**params, verbose=int(first)).fit(X, y, **places)
     if first:
+        clf.reading_ = asdict(reading)
         clf.save(to, excerpts=excerpts)
-        write_json(to / READING, asdict(reading))
         _report(clf, to, console)
 
 
@@ -173,15 +171,6 @@ def evaluate_file(use: Use, path: Path, console: Console, *, images: dict[str, A
         "prototypes": f"{_median_prototypes(clf, queries):.0f} carry 95 % of a typical decision",
     }
     _print_facts(console, facts)
-
-
-def _read_note(path: Path) -> Reading:
-    if not path.exists():  # saved from Python
-        return Reading()
-    try:
-        return Reading(**json.loads(path.read_text(encoding="utf-8")))
-    except (ValueError, TypeError) as error:
-        raise BadFile(f"{path} must name the columns of labels and texts, but it cannot be read ({error}).") from None
 
 
 def _queries(clf: ProtoAttendClassifier, X: Any) -> Tensor:

@@ -40,7 +40,7 @@ def random_crop(images: Tensor, padding: int, generator: torch.Generator) -> Ten
 
 
 def random_flip(images: Tensor, generator: torch.Generator, dim: int = -1) -> Tensor:
-    """Counterfactual each image with probability 1/2 along `dim`: -1 is left-right, -2 is upside down."""
+    """Flip each image with probability 1/2 along `dim`: -1 is left-right, -2 is upside down."""
     _check_images(images)
     if dim not in (-1, -2, 2, 3):
         raise UserError(f"dim must be -1 (left-right) or -2 (upside down), but got {dim}; pass dim=-1")

@@ -33,6 +33,11 @@ class Column:
     categories: tuple[str, ...] = ()
     log_offset: float | None = None
 
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> Column:
+        """Return the column that `asdict` made this of."""
+        return cls(**{**content, "categories": tuple(content["categories"])})
+
     def encode(self, values: np.ndarray) -> np.ndarray:
         """Return the column as float64: standardised with NaN for missing, or codes with 0 for unknown."""
         if self.kind == "category":
@@ -85,6 +90,11 @@ class TableInputs:
                 f"{names[:20]}; check the spelling."
             )
         given = {name: column for name, column in (fixed or {}).items() if name not in declared}
+        if given.keys() - set(names):
+            raise UserError(
+                f"fixed_columns must name columns of X, but {sorted(given.keys() - set(names))} are not among "
+                f"{names[:20]}; check the spelling."
+            )
         fitted = [given.get(name) or _fit_column(name, raw[name], name in declared) for name in names]
         fitted.sort(key=lambda column: column.kind == "category")
         return cls(columns=tuple(fitted), names=tuple(names), named=named)
@@ -131,7 +141,7 @@ class TableInputs:
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> TableInputs:
-        columns = [Column(**{**column, "categories": tuple(column["categories"])}) for column in state["columns"]]
+        columns = [Column.from_json(column) for column in state["columns"]]
         return cls(columns=tuple(columns), names=tuple(state["names"]), named=state["named"])
 
 

@@ -27,7 +27,7 @@ def fingerprint(model: ProtoAttend) -> str:
     """Return a hash of every parameter, buffer and view: equal exactly for models that encode alike."""
     digest = hashlib.sha256(model.normalize.encode())
     digest.update(b"" if len(model.key) == KEY_LAYERS_OF_OLD else b"keys of one length")
-    views = getattr(model.encoder, "views", TestTimeAugmentation())
+    views = getattr(model.encoder, "test_time_augmentation", TestTimeAugmentation())
     # By the name it had in the first saved folders, whose fingerprints must hold.
     digest.update(b"" if len(views) == 1 else f"Views(mirror={views.mirror}, shift={views.shift})".encode())
     for name, value in sorted(model.state_dict().items()):

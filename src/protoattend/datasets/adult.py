@@ -1,16 +1,16 @@
 """The paper's fixed encoding of Adult Census Income (Appendix A.3), as data: one column a line.
 
-Numbers are shifted and scaled by constants, some after a logarithm; categories become multi-hot, in the encoder.
+Numbers are shifted and scaled by constants, some after a logarithm; categories become multi-hot, in the encoder. It
+applies where it is asked for, `ProtoAttendClassifier("lstm", recipe=Recipe(fixed_columns=NUMBERS))`, and never because
+a frame happens to have these columns.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any
 
 from protoattend.data.tables import Column
-from protoattend.datasets.formats import ADULT_COLUMNS
 
 # Most people have no capital gain or loss, and zero has no logarithm: one is added, so that zero becomes -1.
 NUMBERS: Mapping[str, Column] = MappingProxyType(
@@ -26,15 +26,3 @@ NUMBERS: Mapping[str, Column] = MappingProxyType(
         )
     }
 )
-
-
-def fixed_numbers(X: Any) -> Mapping[str, Column]:
-    """Return the paper's encoding of Adult's numbers where X is a frame with just Adult's columns, else nothing.
-
-    >>> import pandas as pd
-    >>> list(fixed_numbers(pd.DataFrame(columns=ADULT_COLUMNS)))[:3]
-    ['age', 'fnlwgt', 'education-num']
-    >>> dict(fixed_numbers(pd.DataFrame({"age": [39]})))
-    {}
-    """
-    return NUMBERS if set(getattr(X, "columns", ())) == set(ADULT_COLUMNS) else {}

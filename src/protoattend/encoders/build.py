@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from protoattend.core.mixup import Mix
+from protoattend.data.samples import Samples
 from protoattend.encoders.image import FastCNN, resnet_for
 from protoattend.encoders.lstm import PaperLSTM
-from protoattend.encoders.tabular import MLP, BinnedTable, FeatureTable, PlainTable, feature_mapping
+from protoattend.encoders.parts import describe, make_part, part
+from protoattend.encoders.tabular import MLP, BinnedTable, FeatureMapping, FeatureTable, PlainTable, count_bins
 from protoattend.encoders.test_time_augmentation import TestTimeAugmentation
 from protoattend.encoders.text import VDCNN, CharCNN
 from protoattend.errors import UserError, choose
-
-if TYPE_CHECKING:
-    from protoattend.data.samples import Samples
 
 MOST_NUMBERS = 2**25  # of the images that are looked at for their mean: 134 MB as floats
 
@@ -34,6 +33,7 @@ FROM_THE_PAPER = ("resnet32", "resnet50", "vdcnn", "features")
 ROWS_AT_ONCE = 512
 
 
+@part
 class Standardize(nn.Module):
     """Images `(B, c, h, w)` as float, each channel with mean 0 and variance 1 over the training samples."""
 
@@ -62,6 +62,7 @@ class UnitRange(nn.Module):
         return x.float() / 255 if x.dtype == torch.uint8 else x
 
 
+@part
 class AsLong(nn.Module):
     """Character codes as the integers an embedding wants."""
 
@@ -95,7 +96,7 @@ class AsTokens(nn.Module):
 class Encoder(nn.Module):
     """A front, a body and a norm; `learn_from` shows the front the training samples once, before training.
 
-    In training it reads samples as they come, afterwards as the mean over the `views` of each.
+    In training it reads samples as they come, afterwards by `test_time_augmentation`.
     """
 
     def __init__(self, front: nn.Module, body: nn.Module, norm: nn.Module, out_features: int) -> None:
@@ -108,7 +109,7 @@ class Encoder(nn.Module):
         self.body = body
         self.norm = norm
         self.out_features = out_features
-        self.views = TestTimeAugmentation()
+        self.test_time_augmentation = TestTimeAugmentation()
 
     def learn_from(self, samples: Samples) -> None:
         learn = getattr(self.front, "learn_from", None)
@@ -116,9 +117,21 @@ class Encoder(nn.Module):
             learn(samples)
 
     def forward(self, x: Tensor, mix: Mix | None = None) -> Tensor:
-        if self.training or len(self.views) == 1:
+        augmentation = self.test_time_augmentation
+        if self.training or len(augmentation) == 1:
             return self.norm(self._features(x, mix))
-        return self.norm(sum(self._features(view, mix) for view in self.views.of(x)) / len(self.views))
+        return self.norm(sum(self._features(view, mix) for view in augmentation.of(x)) / len(augmentation))
+
+    def config(self) -> dict[str, Any]:
+        """Return what the encoder is made of, as JSON can hold it."""
+        parts = {name: describe(getattr(self, name)) for name in ("front", "body", "norm")}
+        return parts | {"out_features": self.out_features}
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> Encoder:
+        """Return an encoder made of the same parts, with fresh weights."""
+        front, body, norm = (make_part(config[name]) for name in ("front", "body", "norm"))
+        return cls(front, body, norm, config["out_features"])
 
     def _features(self, x: Tensor, mix: Mix | None) -> Tensor:
         features = self.front(x)
@@ -199,10 +212,10 @@ def _for_text(name: str, form: Mapping[str, Any]) -> tuple[nn.Module, nn.Module]
 def _for_table(name: str, form: Mapping[str, Any]) -> tuple[nn.Module, nn.Module]:
     sizes = form["n_numbers"], form["cardinalities"]
     if name == "mlp":
-        binned = BinnedTable(*sizes)
+        binned = BinnedTable(*sizes, n_bins=count_bins(form["n_numbers"]))
         return binned, MLP(binned.out_features)
     plain = PlainTable(*sizes)
     if name == "lstm":
         return plain, PaperLSTM(plain.out_features)
     features = FeatureTable(form["cardinalities"], form["means"], form["scales"])
-    return features, feature_mapping(features.out_features)
+    return features, FeatureMapping(features.out_features)

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from protoattend.encoders.parts import part
 from protoattend.errors import UserError, choose
 
 Stem = Literal["none", "downsample"]
@@ -31,6 +32,7 @@ _LARGEST_SIZE_WITHOUT_STEM = 64
 _SMALLEST_MAP_TO_POOL = 4
 
 
+@part
 class ResNet(nn.Module):
     """The residual network of Appendix A.1: stages of 16, 32 and 64 filters, then fully-connected layers.
 
@@ -79,6 +81,7 @@ class ResNet(nn.Module):
         return cast(Tensor, self.head(maps.mean(dim=(2, 3))))
 
 
+@part
 class FastCNN(nn.Module):
     """A shallow, wide network that learns fast on a CPU: a patch layer, stages, then global max pooling.
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from protoattend.encoders.parts import part
 from protoattend.errors import UserError
 
 
+@part
 class PaperLSTM(nn.Module):
     """Concatenated features `(B, in_features)` through FC, ReLU and `steps` LSTM steps: `(B, hidden)`.
 

@@ -15,7 +15,7 @@ from protoattend.data.characters import Tokenizer
 from protoattend.encoders.build import ROWS_AT_ONCE, Encoder, plain_front
 from protoattend.encoders.outputs import Output, Reader
 from protoattend.encoders.preparation import ImagePreparation, PrepareImages
-from protoattend.encoders.tabular import Rescale, feature_mapping
+from protoattend.encoders.tabular import FeatureMapping, Rescale
 from protoattend.errors import UserError
 
 AS_THEY_ARE = ImagePreparation()
@@ -115,10 +115,9 @@ class FrozenModule(Pretrained):
 
     def encoder(self, kind: str, form: Mapping[str, Any], n_features: int) -> Encoder:
         """Return the module as front, and as body what is trained: the paper's mapping of its features."""
-        mapping = feature_mapping(n_features)
-        width = int(mapping.out_features)  # type: ignore[arg-type]
-        trained = Encoder(Rescale(n_features), mapping, nn.Identity(), width)
-        return Encoder(Frozen(*self._parts(kind, form)), trained, nn.Identity(), width)
+        mapping = FeatureMapping(n_features)
+        trained = Encoder(Rescale(n_features), mapping, nn.Identity(), mapping.out_features)
+        return Encoder(Frozen(*self._parts(kind, form)), trained, nn.Identity(), mapping.out_features)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -8,10 +8,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from protoattend.encoders.parts import part
+
 MOST_BINS, LEAST_BINS = 128, 8
 BINS_IN_ALL = 2048  # of a table: wide ones get fewer bins a column, so that a step costs no more
 
 
+@part
 class PlainTable(nn.Module):
     """Table samples `(B, f)`, numbers first and category codes after, as numbers (missing: 0) and multi-hot codes.
 
@@ -35,6 +38,7 @@ class PlainTable(nn.Module):
         return torch.cat(parts, dim=1)
 
 
+@part
 class BinnedTable(nn.Module):
     """Table samples `(B, f)` as embedded numbers, each read through bins, and embedded categories.
 
@@ -44,10 +48,12 @@ class BinnedTable(nn.Module):
     something straight to begin with. A category has a learned embedding; an unknown one is all zeros.
     """
 
-    def __init__(self, n_numbers: int, cardinalities: Sequence[int], *, width: int = 16) -> None:
+    def __init__(
+        self, n_numbers: int, cardinalities: Sequence[int], *, width: int = 16, n_bins: int | None = None
+    ) -> None:
         super().__init__()
         self.n_numbers = n_numbers
-        n_bins = int(min(MOST_BINS, max(LEAST_BINS, BINS_IN_ALL // max(1, n_numbers))))
+        n_bins = count_bins(n_numbers) if n_bins is None else n_bins
         self.edges: Tensor
         self.missing_seen: Tensor
         self.register_buffer("edges", torch.zeros(n_numbers, n_bins + 1))
@@ -87,6 +93,11 @@ class BinnedTable(nn.Module):
         return torch.cat(parts, dim=1)
 
 
+def count_bins(n_numbers: int) -> int:
+    """Return how many bins each of so many columns of numbers gets."""
+    return min(MOST_BINS, max(LEAST_BINS, BINS_IN_ALL // max(1, n_numbers)))
+
+
 def bin_edges(values: Tensor, n_bins: int) -> Tensor:
     """Return ascending edges, `n_bins + 1` of them at the most: quantiles of the values, then of other distinct values.
 
@@ -118,6 +129,7 @@ def _evenly(ordered: Tensor, count: int) -> Tensor:
     return ordered[torch.linspace(0, len(ordered) - 1, count).round().long()] if count else ordered[:0]
 
 
+@part
 class MLP(nn.Module):
     """Fully-connected layers with ReLU and dropout."""
 
@@ -133,11 +145,13 @@ class MLP(nn.Module):
         return self.layers(x)
 
 
-def feature_mapping(in_features: int, width: int = 256) -> nn.Module:
-    """Return the paper's map of pre-trained features (the AwA setting): one layer with ReLU and layer norm."""
-    mapping = nn.Sequential(nn.Linear(in_features, width), nn.ReLU(), nn.LayerNorm(width))
-    mapping.out_features = width  # type: ignore[assignment]
-    return mapping
+@part
+class FeatureMapping(nn.Sequential):
+    """The paper's map of pre-trained features (the AwA setting): one layer with ReLU and layer norm."""
+
+    def __init__(self, in_features: int, width: int = 256) -> None:
+        super().__init__(nn.Linear(in_features, width), nn.ReLU(), nn.LayerNorm(width))
+        self.out_features = width
 
 
 class Rescale(nn.Module):
@@ -166,6 +180,7 @@ class Rescale(nn.Module):
         return (x - self.shift) / self.scale
 
 
+@part
 class FeatureTable(nn.Module):
     """Table samples `(B, f)` as pre-trained features: numbers as they were before they were standardised, rescaled."""
 

@@ -1,9 +1,10 @@
-"""The views of an image that an encoder averages over when it no longer learns."""
+"""Test-time augmentation: the changed copies of an image that an encoder averages over when it no longer learns."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from numbers import Integral
 from typing import ClassVar
 
 import torch
@@ -28,14 +29,16 @@ class TestTimeAugmentation:
     __test__: ClassVar[bool] = False  # pytest would take it for a test
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.shift, int) and self.shift >= 0):
+        if not isinstance(self.shift, Integral) or isinstance(self.shift, bool) or self.shift < 0:
             raise UserError(f"shift must be 0 or more whole pixels, but got {self.shift!r}; pass shift=1.")
+        object.__setattr__(self, "shift", int(self.shift))  # numpy's, too
+        object.__setattr__(self, "mirror", bool(self.mirror))
 
     def __len__(self) -> int:
         return (2 if self.mirror else 1) * (3 if self.shift else 1)
 
     def of(self, images: Tensor) -> Iterator[Tensor]:
-        """Yield the views of images `(B, C, H, W)`, each of that shape; the first are the images themselves."""
+        """Yield changed copies of images `(B, C, H, W)`, each of that shape; the first are the images themselves."""
         for by in (0, -self.shift, self.shift) if self.shift else (0,):
             view = _shifted(images, by) if by else images
             yield view

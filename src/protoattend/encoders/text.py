@@ -11,9 +11,11 @@ from torch.nn import functional as F
 
 from protoattend.core.mixup import Mix
 from protoattend.data.characters import ALPHABET
+from protoattend.encoders.parts import part
 from protoattend.errors import UserError
 
 
+@part
 class VDCNN(nn.Module):
     """The 9-layer VDCNN of Appendix A.2: codes `(B, length)` to features `(B, 1024)`.
 
@@ -61,6 +63,7 @@ class VDCNN(nn.Module):
         return cast(Tensor, self.head(k_max_pool(sequence, self.k).flatten(1)))
 
 
+@part
 class CharCNN(nn.Module):
     """A small character network for short texts: codes `(B, length)` to features `(B, out_features)`.
 

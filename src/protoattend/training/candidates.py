@@ -11,11 +11,10 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from protoattend.core.model import BatchAndStored, Candidates, Encoded, Fresh, InBatch, Reencoded
-from protoattend.errors import UserError, choose
+from protoattend.errors import UserError
 from protoattend.parallel import gather, ranks
 from protoattend.training.batches import Batch
 
-STRATEGIES = ("in-batch", "sampled", "bank")
 BATCHES_IN_BANK = 8
 WORTH_REENCODING = 32  # candidates per input above which the union of supports is a small part of them
 Fetch = Callable[[Tensor, torch.Generator], tuple[Tensor, Tensor]]
@@ -160,7 +159,6 @@ def make_strategy(
 
     `shuffled` gives the `n_rows` rows of an epoch in random order, and `fetch` the samples and labels at rows.
     """
-    choose(name, STRATEGIES, "candidates")
     if n_candidates is not None and not 2 <= n_candidates < n_rows:
         raise UserError(
             "n_candidates must be at least 2 and smaller than the training set, but "

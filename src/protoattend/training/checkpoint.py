@@ -15,7 +15,7 @@ import textwrap
 import threading
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from types import FrameType
 from typing import Any, Protocol
@@ -25,6 +25,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from protoattend.config import Settings
 from protoattend.encoders.pretrained import Pretrained
 from protoattend.errors import BadFile, UserError
 from protoattend.parallel import ranks
@@ -35,7 +36,7 @@ from protoattend.training.state import TrainingState
 FILE = "checkpoint.safetensors"
 WHAT, VERSION = "protoattend checkpoint", 1
 EVERY = 200
-IRRELEVANT = ("verbose", "device", "compile", "n_processes")  # parameters that may be others when training goes on
+IRRELEVANT = ("verbose", "device", "n_processes", "recipe.compile")  # settings that may be others when training goes on
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class Checkpoint:
     seed: int
     rows_of_a_step: int
     identity: Mapping[str, str]
-    story: Mapping[str, Any]
+    progress: Mapping[str, Any]
     tensors: Mapping[str, Tensor]
 
     def batch_size(self) -> int:
@@ -135,7 +136,7 @@ class FileCheckpointer:
     def restore(self, state: TrainingState) -> None:
         if self.found is None:
             return
-        state.from_file(self.found.tensors, self.found.story)
+        state.from_file(self.found.tensors, self.found.progress)
         self.written = state.step
         if self.strategy is not None:
             bank = {name.removeprefix("bank."): t for name, t in self.found.tensors.items() if name.startswith("bank.")}
@@ -180,11 +181,16 @@ class FileCheckpointer:
     def _write(self, state: TrainingState) -> None:
         if ranks().rank != 0:
             return
-        tensors, story = state.to_file()
+        tensors, progress = state.to_file()
         if self.strategy is not None:
             tensors |= {f"bank.{name}": value for name, value in self.strategy.state().items()}
         try:
-            about = {"seed": self.seed, "batch_size": self.batch_size, "identity": dict(self.identity), "story": story}
+            about = {
+                "seed": self.seed,
+                "batch_size": self.batch_size,
+                "identity": dict(self.identity),
+                "progress": progress,
+            }
             write(self.folder, tensors, about)
             self.written = state.step
         except OSError as error:
@@ -232,13 +238,16 @@ def read(folder: str | os.PathLike[str]) -> Checkpoint:
             f"{path} must be a checkpoint of this protoattend, but it cannot be read ({error}); it is truncated, or of "
             "another program or version: start anew."
         ) from None
-    return Checkpoint(path, meta["seed"], meta["batch_size"], meta["identity"], meta["story"], tensors)
+    return Checkpoint(path, meta["seed"], meta["batch_size"], meta["identity"], meta["progress"], tensors)
 
 
-def identity(params: Mapping[str, Any], data: Labelled) -> dict[str, str]:
-    """Return what must be the same for a training to go on: its parameters, and a hash of its data."""
-    named = {name: _described(value) for name, value in params.items() if name not in IRRELEVANT}
-    return named | {"X and y": _digest(data)}
+def identity(settings: Settings, data: Labelled) -> dict[str, str]:
+    """Return what must be the same for a training to go on: its settings, and a hash of its data."""
+    recipe = settings.training_recipe
+    named = {each.name: getattr(settings, each.name) for each in fields(settings) if each.name != "recipe"}
+    named |= {f"recipe.{each.name}": getattr(recipe, each.name) for each in fields(recipe)}
+    described = {name: _described(value) for name, value in named.items() if name not in IRRELEVANT}
+    return described | {"X and y": _digest(data)}
 
 
 def _described(value: Any) -> str:

@@ -11,13 +11,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from protoattend.config import TrainingPlan
 from protoattend.core.model import ProtoAttend
 from protoattend.data.samples import batches
 from protoattend.errors import UserError
 from protoattend.parallel import gather, ranks
 from protoattend.training.batches import Augment, Batch, Labelled, epoch_batches, make_batch, seed_of_dropout
 from protoattend.training.checkpoint import Checkpointer, NoCheckpointer
-from protoattend.training.config import TrainingConfig
 from protoattend.training.evaluation import refresh_batch_norm
 from protoattend.training.history import EpochRecord, History, Metrics
 from protoattend.training.losses import LossTerms
@@ -42,44 +42,44 @@ class Step:
 def train(
     model: ProtoAttend,
     data: Labelled,
-    config: TrainingConfig,
+    plan: TrainingPlan,
     *,
     loss_terms: LossTerms,
-    measure: Callable[[], Metrics] | None,
+    evaluate: Callable[[], Metrics] | None,
     seed: int,
     augment: Augment | None = None,
     on_step: Callable[[Step], None] = lambda step: None,
     checkpointer: Checkpointer = NoCheckpointer(),  # noqa: B008 - it has no state
 ) -> History:
-    """Train in place and keep the state with the best prototype accuracy where `measure` is given.
+    """Train in place and keep the state with the best prototype accuracy where `evaluate` is given.
 
     With several processes (`ranks`), each takes its share of every batch, and all end with the same weights.
     """
     device, who = next(model.parameters()).device, ranks()
-    optimizers = make_optimizers(model, config)
-    batch_size = who.divisible(config.batch_size, "batch_size")
+    optimizers = make_optimizers(model, plan)
+    batch_size = who.divisible(plan.batch_size, "batch_size")
     steps_per_epoch = max(1, data.rows_of_an_epoch // batch_size)
-    total = steps_per_epoch * config.max_epochs
-    every = -(-config.max_epochs // VALIDATIONS)
+    total = steps_per_epoch * plan.max_epochs
+    every = -(-plan.max_epochs // VALIDATIONS)
     state = TrainingState(model, optimizers)
     checkpointer.restore(state)
     losses = _together(_Losses(model, loss_terms))
-    for epoch in range(state.step // steps_per_epoch, config.max_epochs):
+    for epoch in range(state.step // steps_per_epoch, plan.max_epochs):
         # Asked here rather than after an epoch: a checkpoint may be of a training that was to end.
-        if config.patience is not None and state.validations_since_best >= config.patience:
+        if plan.recipe.patience is not None and state.validations_since_best >= plan.recipe.patience:
             break
         model.train()
         state.resume_clock()
         order = epoch_batches(data, batch_size, seed=seed, epoch=epoch)[state.step % steps_per_epoch :]
         for rows, x in batches(data.samples, [who.share(rows) for rows in order]):
-            optimizers.scale(config.schedule.factor(state.step, total))
+            optimizers.scale(plan.recipe.schedule.factor(state.step, total))
             batch = make_batch(
-                rows, x, data, mixup=config.mixup, augment=augment, seed=seed, step=state.step, ranks=who
+                rows, x, data, mixup=plan.recipe.mixup, augment=augment, seed=seed, step=state.step, ranks=who
             ).to(device)
             torch.manual_seed(seed_of_dropout(seed, state.step, who))
             optimizers.zero_grad()
             try:
-                values = _step(losses, batch, state.step / total, config.clip_norm)
+                values = _step(losses, batch, state.step / total, plan.recipe.clip_norm)
             except UserError as error:
                 raise UserError(f"at step {state.step}: {error}{checkpointer.before_giving_up()}") from None
             optimizers.step()
@@ -88,11 +88,11 @@ def train(
             if state.step % steps_per_epoch:
                 checkpointer.after_step(state)
         seconds = state.seconds()  # of the steps: what validation costs is not the training's
-        last = epoch == config.max_epochs - 1
-        look = measure is not None and (last or epoch % every == every - 1)
+        last = epoch == plan.max_epochs - 1
+        look = evaluate is not None and (last or epoch % every == every - 1)
         if look or last:
             refresh_batch_norm(model, data, batch_size)
-        metrics = measure() if measure is not None and look else None
+        metrics = evaluate() if evaluate is not None and look else None
         state.end_epoch(EpochRecord(epoch, seconds, _means(state.sums, steps_per_epoch), metrics))
         checkpointer.after_epoch(state)
         if metrics is not None:

@@ -9,19 +9,19 @@ from functools import partial
 from torch import Tensor
 from torch.nn import functional as F
 
+from protoattend.config import TrainingPlan
 from protoattend.core.attention import agreement_loss, confidence_loss, sparsity_loss
 from protoattend.core.model import Output, ProtoAttend
 from protoattend.core.objectives import SELF, TERM_NAMES, objective
 from protoattend.training.batches import Batch
 from protoattend.training.candidates import Draw, Strategy
-from protoattend.training.config import TrainingConfig
 
 # A loss function maps (model, batch, progress) to named terms, already weighted; their sum is minimised.
 LossTerms = Callable[[ProtoAttend, Batch, float], dict[str, Tensor]]
 
 
 def prototype_terms(
-    config: TrainingConfig,
+    plan: TrainingPlan,
     strategy: Strategy,
     class_weight: Tensor | None = None,
     row_weights: Tensor | None = None,
@@ -34,8 +34,8 @@ def prototype_terms(
     that label.
     `row_weights` `(n,)` is how many times each training row counts, as an input and as a candidate; None is once each.
     """
-    weights = objective(config.objective)
-    towards_own = config.attention_target == "own" and SELF in weights
+    weights = objective(plan.objective)
+    towards_own = plan.recipe.attention_target == "own" and SELF in weights
     relative = _mean_one(row_weights)
 
     def terms(model: ProtoAttend, batch: Batch, progress: float) -> dict[str, Tensor]:
@@ -51,7 +51,7 @@ def prototype_terms(
         )
         output: Output = model(batch.x, draw.source, exclude, batch.mix, counts)
         strategy.remember(output.encoded, batch)
-        targets = batch.targets(output.self_logits.shape[1], input_weights, config.label_smoothing)
+        targets = batch.targets(output.self_logits.shape[1], input_weights, plan.recipe.label_smoothing)
         to_labels = partial(F.cross_entropy, target=targets, weight=class_weight)
         of_attention = to_labels
         if towards_own:
@@ -60,23 +60,21 @@ def prototype_terms(
             TERM_NAMES[alpha]: weight(progress) * (to_labels if alpha == SELF else of_attention)(output.logits(alpha))
             for alpha, weight in weights.items()
         }
-        if config.agreement_weight and towards_own and len(weights) > 1:
-            losses["agreement"] = config.agreement_weight * _agreement(output, draw, batch, input_weights)
-        return losses | _regularisers(config, output, draw, batch.y, input_weights)
+        if plan.agreement_weight and towards_own and len(weights) > 1:
+            losses["agreement"] = plan.agreement_weight * _agreement(output, draw, batch, input_weights)
+        return losses | _regularisers(plan, output, draw, batch.y, input_weights)
 
     return terms
 
 
-def plain_terms(
-    config: TrainingConfig, class_weight: Tensor | None = None, row_weights: Tensor | None = None
-) -> LossTerms:
+def plain_terms(plan: TrainingPlan, class_weight: Tensor | None = None, row_weights: Tensor | None = None) -> LossTerms:
     """Return conventional supervised learning of the same encoder: cross entropy at alpha 0, no attention."""
     relative = _mean_one(row_weights)
 
     def terms(model: ProtoAttend, batch: Batch, progress: float) -> dict[str, Tensor]:
         logits = model.self_logits(batch.x, batch.mix)
         input_weights = None if relative is None else relative[batch.rows]
-        targets = batch.targets(logits.shape[1], input_weights, config.label_smoothing)
+        targets = batch.targets(logits.shape[1], input_weights, plan.recipe.label_smoothing)
         return {"self": F.cross_entropy(logits, targets, class_weight)}
 
     return terms
@@ -105,12 +103,12 @@ def _mean_one(weights: Tensor | None) -> Tensor | None:
 
 
 def _regularisers(
-    config: TrainingConfig, output: Output, draw: Draw, y: Tensor, input_weights: Tensor | None
+    plan: TrainingPlan, output: Output, draw: Draw, y: Tensor, input_weights: Tensor | None
 ) -> dict[str, Tensor]:
     losses = {}
-    if config.lambda_sparse:
-        losses["sparse"] = config.lambda_sparse * sparsity_loss(output.weights, input_weights)
-    if config.lambda_conf:
+    if plan.lambda_sparse:
+        losses["sparse"] = plan.lambda_sparse * sparsity_loss(output.weights, input_weights)
+    if plan.lambda_conf:
         labels = draw.labels if output.chosen is None else draw.labels[output.chosen]
-        losses["conf"] = config.lambda_conf * confidence_loss(output.weights, labels, y, input_weights)
+        losses["conf"] = plan.lambda_conf * confidence_loss(output.weights, labels, y, input_weights)
     return losses

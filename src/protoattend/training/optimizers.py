@@ -8,12 +8,10 @@ from typing import Any
 import torch
 from torch import nn
 
+from protoattend.config import TrainingPlan
 from protoattend.core.model import ProtoAttend
 from protoattend.encoders.pretrained import FineTuned
-from protoattend.errors import choose
-from protoattend.training.config import TrainingConfig
 
-OPTIMIZERS = ("adam", "sgd")
 # Of the encoder by SGD, as in airbench (Jordan, 2024) at batches of 256: its rate beside Adam's, momentum, the decay of
 # its weights (not of biases and norms), and the rate of batch norms' shifts beside that of all else.
 RATE, MOMENTUM, DECAY, SHIFT = 150.0, 0.85, 1.3e-3, 64.0
@@ -43,27 +41,26 @@ class Optimizers:
             part.step()
 
 
-def make_optimizers(model: ProtoAttend, config: TrainingConfig) -> Optimizers:
-    """Return the optimizers called `config.optimizer`.
+def make_optimizers(model: ProtoAttend, plan: TrainingPlan) -> Optimizers:
+    """Return the optimizers called `plan.recipe.optimizer`.
 
     "sgd" trains the encoder, where it has weights of our own to train, by SGD with Nesterov momentum. The heads stay
     with Adam, since attention gives them gradients of any size, those of queries and keys at a higher rate.
     """
-    choose(config.optimizer, OPTIMIZERS, "optimizer")
-    groups = parameter_groups(model, config.learning_rate)
-    own = _trained_from_scratch(model.encoder) if config.optimizer == "sgd" else []
+    groups = parameter_groups(model, plan.learning_rate)
+    own = _trained_from_scratch(model.encoder) if plan.recipe.optimizer == "sgd" else []
     if not own:
-        return Optimizers([_by_adam(groups, config)])
+        return Optimizers([_by_adam(groups, plan)])
     attention = [*model.query.parameters(), *model.key.parameters()]
     taken = {*own, *attention}
     rest = [group | {"params": [p for p in group["params"] if p not in taken]} for group in groups]
-    faster = {"params": attention, "lr": ATTENTION * config.learning_rate}
-    by_sgd = _by_sgd(model.encoder, own, RATE * config.learning_rate, DECAY + config.weight_decay)
-    return Optimizers([_by_adam([*rest, faster], config), by_sgd])
+    faster = {"params": attention, "lr": ATTENTION * plan.learning_rate}
+    by_sgd = _by_sgd(model.encoder, own, RATE * plan.learning_rate, DECAY + plan.recipe.weight_decay)
+    return Optimizers([_by_adam([*rest, faster], plan), by_sgd])
 
 
-def _by_adam(groups: list[dict[str, Any]], config: TrainingConfig) -> torch.optim.Optimizer:
-    return torch.optim.Adam(groups, weight_decay=config.weight_decay, fused=True)
+def _by_adam(groups: list[dict[str, Any]], plan: TrainingPlan) -> torch.optim.Optimizer:
+    return torch.optim.Adam(groups, weight_decay=plan.recipe.weight_decay, fused=True)
 
 
 def _by_sgd(encoder: nn.Module, own: list[nn.Parameter], rate: float, decay: float) -> torch.optim.Optimizer:

@@ -76,7 +76,7 @@ class TrainingState:
         for part, optimizer in enumerate(self.optimizers.parts):
             for number, of_parameter in optimizer.state_dict()["state"].items():
                 tensors |= {f"optimizer.{part}.{number}.{name}": value for name, value in of_parameter.items()}
-        story = {
+        progress = {
             "step": self.step,
             "sums": self.sums,
             "records": [asdict(record) for record in self.records],
@@ -85,9 +85,9 @@ class TrainingState:
             "validations_since_best": self.validations_since_best,
             "seconds_before": self.seconds() if self.sums else 0.0,
         }
-        return tensors, story
+        return tensors, progress
 
-    def from_file(self, tensors: Mapping[str, Tensor], story: Mapping[str, Any]) -> None:
+    def from_file(self, tensors: Mapping[str, Tensor], progress: Mapping[str, Any]) -> None:
         """Become what `to_file` returned."""
         self.model.load_state_dict(_under("model", tensors))
         self.best = {name: value.clone() for name, value in _under("best", tensors).items()}
@@ -99,10 +99,13 @@ class TrainingState:
                 by_parameter.setdefault(int(number), {})[name] = _laid_out_as(parameters[int(number)], value)
             groups = optimizer.state_dict()["param_groups"]
             optimizer.load_state_dict({"state": by_parameter, "param_groups": groups})
-        self.step, self.sums = story["step"], dict(story["sums"])
-        self.records = [EpochRecord.from_json(record) for record in story["records"]]
-        self.best_accuracy, self.best_epoch = story["best_accuracy"], story["best_epoch"]
-        self.validations_since_best, self.seconds_before = story["validations_since_best"], story["seconds_before"]
+        self.step, self.sums = progress["step"], dict(progress["sums"])
+        self.records = [EpochRecord.from_json(record) for record in progress["records"]]
+        self.best_accuracy, self.best_epoch = progress["best_accuracy"], progress["best_epoch"]
+        self.validations_since_best, self.seconds_before = (
+            progress["validations_since_best"],
+            progress["seconds_before"],
+        )
 
 
 def _laid_out_as(parameter: Tensor, value: Tensor) -> Tensor:

@@ -53,7 +53,7 @@ def joined() -> Iterator[None]:
 
 
 @contextmanager
-def workers(count: int, work: Callable[..., object], arguments: Sequence[Any]) -> Iterator[None]:
+def spawned(count: int, work: Callable[..., object], arguments: Sequence[Any]) -> Iterator[None]:
     """Inside the block, be the first of `count` processes; each other one calls `work(*arguments)`.
 
     They share this process's threads evenly. Where one of them dies, the block ends with an error that says so.

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Protocol
 
 
@@ -34,3 +36,8 @@ class ExponentialDecay:
 
     def factor(self, step: int, total: int) -> float:
         return self.rate ** (step // self.every)
+
+
+SCHEDULES: Mapping[str, type[OneCycle] | type[ExponentialDecay]] = MappingProxyType(
+    {kind.__name__: kind for kind in (OneCycle, ExponentialDecay)}
+)
