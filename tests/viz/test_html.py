@@ -13,8 +13,11 @@ from PIL import Image
 
 from protoattend.errors import UserError
 from protoattend.explain.explanations import Explanation, Explanations, Prototype
-from protoattend.viz.html import compare, excerpt, fragment, highlight, page, percent, view, words
+from protoattend.viz.decisions import shown_decision
+from protoattend.viz.html import fragment, page
 from protoattend.viz.png import data_uri, png_bytes, shrink
+from protoattend.viz.tables import compare
+from protoattend.viz.text import excerpt, highlight, percent, words
 
 VOID = {"meta", "img", "col", "br", "link"}
 
@@ -210,13 +213,13 @@ def test_unknown_kind_is_refused():
 def test_pieces_of_a_decision_put_those_that_agree_first():
     [e] = explained("text", "x", [("dog", 0.5, ""), ("cat", 0.2, "")], more=[0.2, 0.1])
     e = Explanation(e.prediction, 0.4, e.prototypes, e.weights, e.preview)  # 0.2 of those not shown agrees
-    pieces = [(round(piece.weight, 6), piece.agrees, piece.shown) for piece in view(e).pieces]
+    pieces = [(round(piece.weight, 6), piece.agrees, piece.shown) for piece in shown_decision(e).pieces]
     assert pieces == [(0.2, True, True), (0.2, True, False), (0.5, False, True), (0.1, False, False)]
 
 
 def test_labels_of_any_type_are_compared_as_they_are():
     explanations = explained("text", "x", [(np.int64(3), 0.6, "y"), ("3", 0.4, "z")], prediction=3)
-    assert [p.agrees for p in view(explanations[0]).prototypes] == [True, False]
+    assert [p.agrees for p in shown_decision(explanations[0]).prototypes] == [True, False]
 
 
 def test_percent_never_rounds_to_all_or_nothing():

@@ -28,7 +28,7 @@ from protoattend.folders import require_free, write_json
 from protoattend.parallel import ranks
 from protoattend.training.workers import joined
 from protoattend.uncertainty.selective import accuracy_at_coverage
-from protoattend.viz.html import excerpt, percent, plain
+from protoattend.viz.text import excerpt, percent, plain
 
 READING = "reading.json"  # in the classifier's folder: how its training file was read
 FIRST = 10  # rows explained unless some are named

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from protoattend.core.mixup import Mix
+from protoattend.data.samples import Samples
 from protoattend.encoders.image import FastCNN, resnet_for
 from protoattend.encoders.lstm import PaperLSTM
 from protoattend.encoders.tabular import MLP, BinnedTable, FeatureTable, PlainTable, feature_mapping
 from protoattend.encoders.test_time_augmentation import TestTimeAugmentation
 from protoattend.encoders.text import VDCNN, CharCNN
 from protoattend.errors import UserError, choose
-
-if TYPE_CHECKING:
-    from protoattend.data.samples import Samples
 
 MOST_NUMBERS = 2**25  # of the images that are looked at for their mean: 134 MB as floats
 
