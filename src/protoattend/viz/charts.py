@@ -40,9 +40,14 @@ class RivalShown(Protocol):
 
 
 def draw_drift_evidence(
-    ax: Any, n_seen: np.ndarray, evidence: np.ndarray, *, signs: Mapping[str, np.ndarray], false_alarm: float,
+    ax: Any,
+    n_seen: np.ndarray,
+    evidence: np.ndarray,
+    *,
+    signs: Mapping[str, np.ndarray],
+    false_alarm: float,
     alarm_at: int | None,
-) -> Any:  # fmt: skip
+) -> Any:
     """Draw log10 of the evidence, and of each sign by name `(k,)`, over the samples seen `(k,)`, with the alarm."""
     ax = axes(ax, "plotting drift")
     seen = np.append(0, n_seen)
@@ -148,9 +153,14 @@ def draw_faithfulness(ax: Any, counts: np.ndarray, curves: Mapping[str, np.ndarr
 
 
 def draw_learning_curves(
-    ax: Any, epochs: Sequence[int], losses: Mapping[str, Sequence[float]], *,
-    validated: Sequence[int], accuracies: Mapping[str, Sequence[float]], best_epoch: int,
-) -> Any:  # fmt: skip
+    ax: Any,
+    epochs: Sequence[int],
+    losses: Mapping[str, Sequence[float]],
+    *,
+    validated: Sequence[int],
+    accuracies: Mapping[str, Sequence[float]],
+    best_epoch: int,
+) -> Any:
     """Draw the loss terms by epoch, and on a second axis the accuracies of the epochs that were `validated`."""
     ax = axes(ax, "plotting the history", (7, 4))
     for name, values in losses.items():
