@@ -51,7 +51,7 @@ def headlines(results: Path = record.RESULTS) -> list[str]:
     return [
         f"Fashion-MNIST: {_beside_plain(fashion)}. CIFAR-10: {_beside_plain(cifar)}. Adult: {_beside_plain(adult)}.",
         f"A training epoch takes {slower:.2f} times as long as the plain encoder's (the paper: 4.45).",
-        *([_of_doubt(found["trust"])] if "trust" in found else []),
+        *([_of_uncertainty(found["trust"])] if "trust" in found else []),
         f"Exact decisions over a million candidates are {search['ratios']['vs_faiss_1m']:.1f} times as fast as faiss "
         f"finding 64 neighbours; ten million are opened in {search['ten_million']['open']:.0f} ms.",
     ]
@@ -61,13 +61,13 @@ def _read(results: Path) -> dict[str, Figures]:
     return {path.stem: json.loads(path.read_text()) for path in sorted(results.glob("*.json"))}
 
 
-def _of_doubt(trust: Figures) -> str:
+def _of_uncertainty(trust: Figures) -> str:
     images = next(iter(trust["images"].values()))
-    strange = {score: sum(by.values()) / len(by) for score, by in images["ood_auroc"].items()}
+    auroc = {score: sum(by.values()) / len(by) for score, by in images["ood_auroc"].items()}
     return (
         f"Fashion-MNIST: ranked by the confidence of softmax attention, errors have an AURC {trust['aurc_vs_msp']:.2f} "
-        f"times that of the plain encoder's probabilities; strange images are told apart with an AUROC of "
-        f"{strange['ours combined']:.3f} (best peer {strange[images['ood_best_peer']]:.3f}). Wrong labels are "
+        f"times that of the plain encoder's probabilities; out-of-distribution images are detected with an AUROC "
+        f"of {auroc['ours combined']:.3f} (best peer {auroc[images['ood_best_peer']]:.3f}). Label errors are "
         f"found with at least {trust['labels_ap_vs_cleanlab']:.2f} times cleanlab's average precision."
     )
 
@@ -97,11 +97,11 @@ def accuracy(found: dict[str, Figures]) -> str:
                 f"{ours['minutes']:.1f}",
             )
         )
-    head = ("data and encoder", "plain encoder", "ProtoAttend", "prototypes", "sure if right / wrong", "minutes")
+    head = ("data and encoder", "plain encoder", "ProtoAttend", "prototypes", "confidence if right / wrong", "minutes")
     return _section(
         "Accuracy on the test split (`quality.py`)",
         "Plain encoder and ProtoAttend (sparsemax) share encoder, training and seed. *Prototypes* is the median number "
-        "that makes 95 % of a decision, *sure* the mean confidence, *minutes* the training of ProtoAttend.",
+        "that makes 95 % of a decision, *confidence* its mean, *minutes* the training of ProtoAttend.",
         head,
         rows,
     )
@@ -142,7 +142,7 @@ def _unless_missing(figure: float | None, form: str, missing: str) -> str:
 
 
 def _sampled(by_data: dict[str, dict[str, float]]) -> str:
-    """Return what the paper's own way, candidates encoded anew at each step, costs."""
+    """Return what the paper's own way, candidates encoded again at each step, costs."""
     return "; ".join(
         f"{name} on {data} takes {ratio:.1f} times as long (timed, not trained to the end)"
         for data, ratios in by_data.items()
@@ -238,13 +238,13 @@ def trust(found: dict[str, Figures]) -> str:
         )
     head = (
         "data", "AURC of C, softmax", "sparsemax", "of our probabilities", "of plain MSP", "of kNN", "coverage of sets",
-        "strange inputs, AUROC", "best peer",
+        "OOD inputs, AUROC", "best peer",
     )  # fmt: skip
     answers = _section(
-        "Trust (`trust.py`)",
+        "Selective prediction, prediction sets and OOD detection (`trust.py`)",
         "AURC is the mean error over all coverages: less is better. Softmax attention ranks as it was trained; of "
         "sparsemax the number of prototypes was chosen on the other half of the images. Coverage is that of prediction "
-        "sets, by the one asked for. AUROC is the mean over all strange sets.",
+        "sets, by the one asked for. AUROC is the mean over all out-of-distribution (OOD) sets.",
         head,
         parts,
     )
@@ -262,16 +262,16 @@ def trust(found: dict[str, Figures]) -> str:
     )
     labels = [(case, f"{by['ours']:.3f}", f"{by['cleanlab']:.3f}") for case, by in figures["labels"].items()]
     wrong = _section(
-        "Wrong labels (`trust.py`)",
+        "Label errors (`trust.py`)",
         "Average precision at finding changed labels; cleanlab judges by the probabilities of the same models.",
         ("data and share of wrong labels", "ours", "cleanlab"),
         labels,
     )
-    return f"{answers}\n{finer}\n{_strange_inputs(figures['images'])}\n{wrong}"
+    return f"{answers}\n{finer}\n{_ood_inputs(figures['images'])}\n{wrong}"
 
 
-def _strange_inputs(by_images: dict[str, Figures]) -> str:
-    """Return a table of every score's AUROC on every strange set."""
+def _ood_inputs(by_images: dict[str, Figures]) -> str:
+    """Return a table of every score's AUROC on every out-of-distribution set."""
     rows = [
         (TITLES.get(name, name), score, *(f"{auroc:.3f}" for auroc in by_set.values()))
         for name, images in by_images.items()
@@ -279,9 +279,9 @@ def _strange_inputs(by_images: dict[str, Figures]) -> str:
     ]
     sets = next(iter(next(iter(by_images.values()))["ood_auroc"].values()))
     return _section(
-        "Strange inputs (`trust.py`)",
+        "Out-of-distribution inputs (`trust.py`)",
         "AUROC by score and set, with 8 prototypes; *ours disagreement* is the paper's score, *ours neighbours* what "
-        "`ood_score` gives unless asked otherwise. Below 0.5, strange images look more usual than usual ones.",
+        "`ood_score` gives unless asked otherwise. Below 0.5, in-distribution images get the higher scores.",
         ("data", "score", *sets),
         rows,
     )

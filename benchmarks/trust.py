@@ -1,4 +1,4 @@
-"""Trust on real data beside its peers: selective answers, prediction sets, wrong labels, strange inputs.
+"""Selective prediction, prediction sets, label errors and out-of-distribution inputs on real data, beside peers.
 
     PROTOATTEND_DATA=../shared/data python benchmarks/trust.py --work FOLDER [--quick] [--seed 0]
 
@@ -70,7 +70,7 @@ def classifier(folder: Path, data: trust_data.Images, seed: int, normalize: str)
 
 
 def sets(data: trust_data.Images) -> dict[str, np.ndarray]:
-    return {"test": data.X_test, **data.strange}
+    return {"test": data.X_test, **data.out_of_distribution}
 
 
 def every_set(data: trust_data.Images) -> dict[str, np.ndarray]:
@@ -128,7 +128,7 @@ def plain_model(work: Path, ours: ProtoAttendClassifier, data: trust_data.Images
 
 
 def our_scores(ours: ProtoAttendClassifier, rows: Arrays, data: trust_data.Images) -> Arrays:
-    """Return our scores of every set by name; the combination is learned from held-out usual images."""
+    """Return our scores of every set by name; the combination is learned from held-out in-distribution images."""
     detector = ours.ood_detector(data.X_held)
     found = {f"{name}|combined": detector.score(X) for name, X in sets(data).items()}
     for name in sets(data):
@@ -214,15 +214,15 @@ def conformal(ours: ProtoAttendClassifier, data: trust_data.Images) -> dict[str,
     return found
 
 
-def strange_inputs(scores: Mapping[str, Arrays], data: trust_data.Images) -> dict[str, dict[str, float]]:
-    """Return the AUROC of every score on every strange set."""
+def ood_inputs(scores: Mapping[str, Arrays], data: trust_data.Images) -> dict[str, dict[str, float]]:
+    """Return the AUROC of every score on every out-of-distribution set."""
     table: dict[str, dict[str, float]] = {}
     for whose, arrays in scores.items():
         methods = {key.split("|")[1] for key in arrays} - {"probabilities", "votes"}
         for method in sorted(methods):
             table[f"{whose} {method}"] = {
                 name: OodCurve.from_scores(arrays[f"test|{method}"], arrays[f"{name}|{method}"]).auroc
-                for name in data.strange
+                for name in data.out_of_distribution
             }
     return table
 
@@ -239,13 +239,13 @@ def noisy_labels(name: str, rate: float, *, seed: int) -> Arrays:
 
 def label_precision(found: Arrays) -> dict[str, float]:
     """Return average precisions at finding flipped labels; cleanlab's is its better one of two scores."""
-    doubts, _ = label_error_scores(found["support"], found["labels"])
+    errors, _ = label_error_scores(found["support"], found["labels"])
     scores = [
         get_label_quality_scores(found["labels"], found["probabilities"], method=method)
         for method in ("self_confidence", "normalized_margin")
     ]
     return {
-        "ours": float(average_precision_score(found["flipped"], doubts)),
+        "ours": float(average_precision_score(found["flipped"], errors)),
         "cleanlab": max(float(average_precision_score(found["flipped"], -score)) for score in scores),
     }
 
@@ -266,7 +266,7 @@ def images(name: str, data: trust_data.Images, work: Path, seed: int) -> dict[st
     own = kept(work / "own-peers.npz", lambda: peers(ours.model_, rows, data))
     mine = kept(work / "ours.npz", lambda: our_scores(ours, rows, data))
     scores = {"ours": mine, "plain": plain, "same encoder": own}
-    table = strange_inputs(scores, data)
+    table = ood_inputs(scores, data)
     means = {score: float(np.mean(list(by_set.values()))) for score, by_set in table.items()}
     peer = max((score for score in means if not score.startswith("ours")), key=means.__getitem__)
     margin = means["ours combined"] - means[peer]

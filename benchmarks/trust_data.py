@@ -1,4 +1,4 @@
-"""The data of benchmarks/trust.py: usual images with sets of strange ones, and labelled sets to make noisy."""
+"""The data of benchmarks/trust.py: images with out-of-distribution (OOD) sets, and labelled sets to make noisy."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OTHERS = ("mnist", "notmnist", "fruits")
 
 @dataclass(frozen=True)
 class Images:
-    """A training set, unseen images to calibrate on and to test with, strange ones by name, and parameters."""
+    """A training set, unseen images to calibrate on and to test with, OOD ones by name, and parameters."""
 
     X: np.ndarray
     y: np.ndarray
@@ -27,7 +27,7 @@ class Images:
     y_held: np.ndarray
     X_test: np.ndarray
     y_test: np.ndarray
-    strange: Mapping[str, np.ndarray]
+    out_of_distribution: Mapping[str, np.ndarray]
     params: Mapping[str, Any]
 
 
@@ -72,16 +72,16 @@ LABELS: Mapping[str, Callable[[], tuple[Any, np.ndarray, Mapping[str, Any]]]] = 
 
 
 def _from_catalogue(name: str, params: Mapping[str, Any]) -> Images:
-    """Hold half of the test split out for calibration; strange sets that are not found are left out."""
+    """Hold half of the test split out for calibration; OOD sets that are not found are left out."""
     train, test = datasets.load(name, "train"), datasets.load(name, "test")
     held, rest = slice(0, None, 2), slice(1, None, 2)
-    strange = _made(test.X[rest], 255.0)
+    ood = _made(test.X[rest], 255.0)
     for other in OTHERS:
         try:
-            strange[other] = _like(datasets.load(other, "test").X[:5000], test.X.shape[1:])
+            ood[other] = _like(datasets.load(other, "test").X[:5000], test.X.shape[1:])
         except UserError as error:
             print(f"without {other}: {error}", flush=True)
-    return Images(train.X, train.y, test.X[held], test.y[held], test.X[rest], test.y[rest], strange, params)
+    return Images(train.X, train.y, test.X[held], test.y[held], test.X[rest], test.y[rest], ood, params)
 
 
 def _made(X: np.ndarray, brightest: float) -> dict[str, np.ndarray]:

@@ -5,15 +5,25 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 import protoattend
 
 
-def test_import_brings_no_heavy_module() -> None:
-    code = (
-        "import sys, protoattend; print([m for m in ('torch', 'sklearn', 'matplotlib', 'pandas') if m in sys.modules])"
-    )
+def loaded_by(module: str, *heavy: str) -> list[str]:
+    """Return which of the heavy modules a fresh interpreter has loaded after importing this one."""
+    code = f"import sys, {module}; print(' '.join(name for name in {heavy!r} if name in sys.modules))"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert result.stdout.strip() == "[]"
+    return result.stdout.split()
+
+
+def test_import_brings_no_heavy_module() -> None:
+    assert loaded_by("protoattend", "torch", "sklearn", "matplotlib", "pandas") == []
+
+
+@pytest.mark.parametrize("name", ["selective", "calibration", "conformal", "assessment", "methods"])
+def test_uncertainty_takes_arrays_and_does_not_draw(name: str) -> None:
+    assert loaded_by(f"protoattend.uncertainty.{name}", "torch", "matplotlib", "jinja2") == []
 
 
 def test_public_names_exist() -> None:

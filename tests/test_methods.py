@@ -1,4 +1,4 @@
-"""The methods of trust that a classifier has: what they refuse, and that they are what the metrics say of it."""
+"""The methods that a classifier has of each room: what they refuse, and that they are what the metrics say of it."""
 
 from __future__ import annotations
 
@@ -42,18 +42,18 @@ def test_no_rows_are_refused(wine_classifier: ProtoAttendClassifier, wine: Any, 
 
 @pytest.mark.parametrize("method", ["disagreement", "key-neighbours", "combined"])
 def test_ood_curve_is_that_of_the_scores(wine_classifier: ProtoAttendClassifier, wine: Any, method: str) -> None:
-    usual, strange = wine[0], 3 * wine[0][:50]
-    found = wine_classifier.ood_curve(usual, strange, method)
-    scores = (wine_classifier.ood_score(X, method) for X in (usual, strange))
+    inside, outside = wine[0], 3 * wine[0][:50]
+    found = wine_classifier.ood_curve(inside, outside, method)
+    scores = (wine_classifier.ood_score(X, method) for X in (inside, outside))
     expected = OodCurve.from_scores(*scores)
     assert (found.auroc, found.aupr, found.fpr95) == (expected.auroc, expected.aupr, expected.fpr95)
     assert found.name == method
     with pytest.raises(UserError, match="method must be one of"):
-        wine_classifier.ood_curve(usual, strange, "unknown")
+        wine_classifier.ood_curve(inside, outside, "unknown")
 
 
 def test_confidence_ratios_are_those_of_the_confidences(wine_classifier: ProtoAttendClassifier, wine: Any) -> None:
-    sets = {"usual": wine[0], "strange": 3 * wine[0][:50]}
+    sets = {"in": wine[0], "out": 3 * wine[0][:50]}
     found = wine_classifier.confidence_ratios(sets)
     expected = ConfidenceRatios.from_confidences({name: wine_classifier.confidence(X) for name, X in sets.items()})
     for name in sets:

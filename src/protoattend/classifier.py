@@ -14,6 +14,7 @@ from torch import nn
 from protoattend.core.model import Encoded
 from protoattend.data.inputs import require_rows, without_labels
 from protoattend.data.tables import TableInputs
+from protoattend.data_quality.methods import DataQualityMethods
 from protoattend.database.encode import encode
 from protoattend.database.search import Decisions
 from protoattend.database.store import CandidateDatabase, Indices
@@ -21,14 +22,16 @@ from protoattend.encoders.pretrained import Pretrained
 from protoattend.estimator import Estimator
 from protoattend.explain.counterfactuals import Counterfactual, counterfactuals, suppose, with_before
 from protoattend.explain.explanations import Explanations, explain
+from protoattend.explain.methods import ExplainMethods
 from protoattend.io import Saved, load, save
+from protoattend.monitoring.methods import MonitoringMethods
 from protoattend.training.checkpoint import Checkpoints
 from protoattend.training.fit import Data, fit
 from protoattend.training.history import History
-from protoattend.trust_methods import TrustMixin
+from protoattend.uncertainty.methods import UncertaintyMethods
 
 
-class ProtoAttendClassifier(TrustMixin, Estimator):
+class ProtoAttendClassifier(ExplainMethods, UncertaintyMethods, MonitoringMethods, DataQualityMethods, Estimator):
     """Classify images, texts or tables from a few real training samples, and say which ones.
 
     Parameters

@@ -43,17 +43,17 @@ def test_bad_noise(y: Any, rate: float, message: str) -> None:
         inject_label_noise(y, rate)
 
 
-def test_doubts_by_a_loop() -> None:
+def test_scores_by_a_loop() -> None:
     rng = np.random.default_rng(0)
     support, labels = rng.dirichlet(np.ones(4), size=50), rng.integers(4, size=50)
     scores, suggested = label_error_scores(support, labels)
-    for row, label, doubt, other in zip(support, labels, scores, suggested, strict=True):
+    for row, label, score, other in zip(support, labels, scores, suggested, strict=True):
         best = max((c for c in range(4) if c != label), key=lambda c: row[c])
         assert other == best
-        assert doubt == pytest.approx(sum(row[c] for c in range(4) if c != label))
+        assert score == pytest.approx(sum(row[c] for c in range(4) if c != label))
 
 
-def test_doubt_is_about_the_given_label_and_dispute_about_another() -> None:
+def test_score_is_about_the_given_label_and_dispute_about_another() -> None:
     support = np.array([[0.3, 0.35, 0.35], [0.4, 0.3, 0.3], [0.1, 0.9, 0.0]])
     found = find_label_issues(support, np.zeros(3, dtype=int), indices=np.arange(3), classes=np.arange(3))
     assert found.indices.tolist() == [2, 0]

@@ -12,6 +12,8 @@ import pytest
 from sklearn.datasets import load_digits
 
 from protoattend import ProtoAttendClassifier
+from protoattend.monitoring.drift import DriftMonitor
+from protoattend.monitoring.usage import PrototypeUsage
 
 HERE = Path(__file__).parent
 BEFORE = json.loads((HERE / "classifier-v2.json").read_text())
@@ -39,3 +41,18 @@ def test_version_2_keeps_its_calibration_and_edits() -> None:
     assert loaded.database_.labels[0] == "virginica"
     assert 5 not in loaded.database_.indices
     assert loaded.database_.indices[-1] == 50
+
+
+def test_a_drift_monitor_of_version_1_goes_on() -> None:
+    monitor = DriftMonitor.load(HERE / "drift-monitor-v1")
+    assert (monitor.n_seen, monitor.alarm_at) == (6, None)
+    confidence = np.linspace(0.5, 0.7, 12)
+    usage = PrototypeUsage(
+        confidence=confidence,
+        class_mass=np.stack([confidence, 1 - confidence], axis=1),
+        indices=np.tile([3, 40], (12, 1)),
+        labels=np.tile([0, 1], (12, 1)),
+        weights=np.stack([confidence, 1 - confidence], axis=1),
+        classes=("a", "b"),
+    )
+    assert monitor.update(usage).evidence == pytest.approx(0.5533992447860642)

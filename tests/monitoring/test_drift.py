@@ -16,10 +16,10 @@ from protoattend.monitoring.drift import DriftMonitor, familiarity
 from protoattend.monitoring.usage import PrototypeUsage
 
 
-def drawn(rng: np.random.Generator, n: int, *, doubt: float = 0.2, first: float = 0.5) -> PrototypeUsage:
+def drawn(rng: np.random.Generator, n: int, *, uncertain: float = 0.2, first: float = 0.5) -> PrototypeUsage:
     """Draw decisions as sparsemax makes them: mostly of confidence exactly 1, on prototypes of their own class."""
     label = (rng.uniform(size=n) >= first).astype(int)
-    confidence = np.where(rng.uniform(size=n) < doubt, rng.uniform(0.5, 1, n), 1.0)
+    confidence = np.where(rng.uniform(size=n) < uncertain, rng.uniform(0.5, 1, n), 1.0)
     mass = np.stack([np.where(label == c, confidence, 1 - confidence) for c in (0, 1)], axis=1)
     own = rng.geometric(0.2, n).clip(max=20) + 100 * label
     other = rng.integers(1, 21, n) + 100 * (1 - label)
@@ -98,15 +98,15 @@ def test_false_alarms_are_as_rare_as_promised() -> None:
 def test_evidence_is_a_third_of_the_strongest_sign() -> None:
     rng = np.random.default_rng(0)
     monitor = DriftMonitor(drawn(rng, 100))
-    for doubt, first in ((0.2, 0.5), (0.9, 0.5), (0.2, 0.9)):
-        report = monitor.update(drawn(rng, 50, doubt=doubt, first=first))
+    for uncertain, first in ((0.2, 0.5), (0.9, 0.5), (0.2, 0.9)):
+        report = monitor.update(drawn(rng, 50, uncertain=uncertain, first=first))
         assert report.evidence == pytest.approx(max(report.signs.values()) - np.log10(3))
 
 
 @pytest.mark.parametrize(
     ("change", "sign"),
     [
-        ({"doubt": 0.9}, "confidence"),
+        ({"uncertain": 0.9}, "confidence"),
         ({"first": 0.95}, "classes of prototypes"),
     ],
 )
@@ -128,14 +128,14 @@ def test_changes_are_found_after_a_long_quiet_time(change: dict[str, float], sig
 def test_prototypes_that_took_over_are_named() -> None:
     rng = np.random.default_rng(0)
     monitor = DriftMonitor(drawn(rng, 400), recent=100)
-    usual = drawn(rng, 300)
-    strange = replace(usual, indices=np.where(usual.labels == 0, 7777, usual.indices))
-    report = monitor.update(strange)
+    familiar = drawn(rng, 300)
+    unfamiliar = replace(familiar, indices=np.where(familiar.labels == 0, 7777, familiar.indices))
+    report = monitor.update(unfamiliar)
     assert report.alarm
     assert report.signs["familiarity of prototypes"] > report.signs["confidence"]
     assert report.prototypes[0].name == "#7777 (a)"
     assert report.prototypes[0].before == 0
-    last = strange.at(slice(-100, None))
+    last = unfamiliar.at(slice(-100, None))
     assert report.prototypes[0].now == pytest.approx(last.weights[last.indices == 7777].sum() / 100)
     assert all(change.now > change.before for change in report.prototypes)
     assert report.n_recent == 100
@@ -171,7 +171,7 @@ def test_a_saved_monitor_goes_on_as_if_never_stopped(tmp_path: Path) -> None:
     monitor = DriftMonitor(drawn(rng, 100), seed=3)
     monitor.save(tmp_path / "fresh")
     assert DriftMonitor.load(tmp_path / "fresh").n_seen == 0
-    batches = [drawn(rng, 40, doubt=0.2 + 0.2 * i) for i in range(4)]
+    batches = [drawn(rng, 40, uncertain=0.2 + 0.2 * i) for i in range(4)]
     monitor.update(batches[0])
     monitor.save(tmp_path / "monitor")
     monitor.save(tmp_path / "monitor")  # again, over itself

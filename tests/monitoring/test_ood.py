@@ -1,4 +1,4 @@
-"""Scores of strangeness and their metrics, against naive references and scikit-learn."""
+"""Out-of-distribution scores and their metrics, against naive references and scikit-learn."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from protoattend.errors import UserError
 from protoattend.monitoring import ood
 from protoattend.monitoring.ood import METHODS
 from protoattend.monitoring.ood_curves import ConfidenceRatios, OodCurve
-from protoattend.monitoring.ood_detector import OodDetector, Surprise, encoder_features
+from protoattend.monitoring.ood_detector import OodDetector, TailScore, encoder_features
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_measures_against_scikit_learn_and_pairs(seed: int) -> None:
+def test_metrics_against_scikit_learn_and_pairs(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    usual, strange = np.round(rng.normal(size=60), 1), np.round(rng.normal(1, 2, size=40), 1)  # many ties
-    curve = OodCurve.from_scores(usual, strange)
-    truth, scores = np.repeat([0, 1], [60, 40]), np.concatenate([usual, strange])
+    inside, outside = np.round(rng.normal(size=60), 1), np.round(rng.normal(1, 2, size=40), 1)  # many ties
+    curve = OodCurve.from_scores(inside, outside)
+    truth, scores = np.repeat([0, 1], [60, 40]), np.concatenate([inside, outside])
     assert curve.auroc == pytest.approx(roc_auc_score(truth, scores))
     assert curve.aupr == pytest.approx(average_precision_score(truth, scores))
-    wins = [1.0 if s > u else 0.5 if s == u else 0.0 for s in strange for u in usual]
+    wins = [1.0 if s > u else 0.5 if s == u else 0.0 for s in outside for u in inside]
     assert curve.auroc == pytest.approx(np.mean(wins))
-    lowest = min(t for t in usual if (usual <= t).mean() >= 0.95)
-    assert curve.fpr95 == pytest.approx((strange <= lowest).mean())
+    lowest = min(t for t in inside if (inside <= t).mean() >= 0.95)
+    assert curve.fpr95 == pytest.approx((outside <= lowest).mean())
 
 
 def test_scores_that_tell_nothing_and_everything() -> None:
@@ -41,11 +41,11 @@ def test_scores_that_tell_nothing_and_everything() -> None:
 
 
 @pytest.mark.parametrize(
-    ("usual", "strange"), [([], [1.0]), ([1.0], []), ([np.nan], [1.0]), ([1.0], [np.inf]), ([[1.0]], [1.0])]
+    ("inside", "outside"), [([], [1.0]), ([1.0], []), ([np.nan], [1.0]), ([1.0], [np.inf]), ([[1.0]], [1.0])]
 )
-def test_bad_scores(usual: Any, strange: Any) -> None:
+def test_bad_scores(inside: Any, outside: Any) -> None:
     with pytest.raises(UserError, match="scores must be"):
-        OodCurve.from_scores(usual, strange)
+        OodCurve.from_scores(inside, outside)
 
 
 def test_ratios_above_confidence() -> None:
@@ -79,14 +79,14 @@ def test_neighbour_distance_against_scikit_learn() -> None:
         ood.neighbour_distance(features, reference[:0])
 
 
-def test_surprise_rises_with_the_score_and_has_a_tail() -> None:
-    usual = np.random.default_rng(0).exponential(size=2000)
-    surprise = Surprise.fit(usual)
-    at = surprise(np.linspace(-1, 30, 500))
+def test_tail_score_rises_with_the_score_and_has_a_tail() -> None:
+    reference = np.random.default_rng(0).exponential(size=2000)
+    tail = TailScore.fit(reference)
+    at = tail(np.linspace(-1, 30, 500))
     assert (np.diff(at) >= -1e-9).all()
     assert at[0] == pytest.approx(0, abs=1e-3)
-    assert surprise(np.array([20.0]))[0] == pytest.approx(20, rel=0.15)  # -log P(exponential > 20) = 20
-    constant = Surprise.fit(np.ones(9))
+    assert tail(np.array([20.0]))[0] == pytest.approx(20, rel=0.15)  # -log P(exponential > 20) = 20
+    constant = TailScore.fit(np.ones(9))
     assert constant(np.array([0.0, 1.0, 2.0])) == pytest.approx([0, 0, np.log(10)])
 
 
@@ -138,7 +138,7 @@ def test_noise_is_found_by_the_combination(digit_classifier: ProtoAttendClassifi
     assert curve.auroc > 0.99
     assert np.mean(detector.p_value(unseen[300:]) <= 0.1) < 0.2
     assert np.mean(detector.p_value(noise) <= 0.1) > 0.9
-    parts = detector.surprises(noise)
+    parts = detector.parts(noise)
     np.testing.assert_allclose(sum(parts.values()), detector.score(noise))
     assert set(parts) == {"features", "classes", "inputs"}
 
@@ -165,12 +165,12 @@ def test_distances_by_naive_references(wine_classifier: ProtoAttendClassifier, w
 
 def test_the_database_as_reference_is_never_its_own_neighbour(wine_classifier: ProtoAttendClassifier) -> None:
     detector = OodDetector.fit_on_database(wine_classifier.database_)
-    assert len(detector.usual) + len(detector.anchors.features) == len(wine_classifier.database_)
-    assert detector.parts["inputs"].usual.min() > 0
+    assert len(detector.reference) + len(detector.anchors.features) == len(wine_classifier.database_)
+    assert detector.tails["inputs"].reference.min() > 0
 
 
 def test_texts_have_no_input_distances(text_classifier: ProtoAttendClassifier, texts: Any) -> None:
-    assert set(text_classifier.ood_detector(texts[0]).surprises(texts[0][:3])) == {"features", "classes"}
+    assert set(text_classifier.ood_detector(texts[0]).parts(texts[0][:3])) == {"features", "classes"}
 
 
 def test_plots(tmp_path: Any) -> None:

@@ -32,7 +32,7 @@ CORRECT = rng.uniform(size=500) < CONFIDENCE**2
 
 
 def drawn_logits(n: int, temperature: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return probabilities that are too sure by `temperature`, and labels drawn from the honest ones."""
+    """Return probabilities that are too confident by `temperature`, and labels drawn from the honest ones."""
     generator = np.random.default_rng(1)
     honest = generator.dirichlet(np.ones(4), size=n)
     labels = np.array([generator.choice(4, p=row) for row in honest])
@@ -131,9 +131,9 @@ def test_temperature_keeps_predictions_and_sums() -> None:
 
 
 def test_temperature_is_defined_at_the_extremes() -> None:
-    sure = np.array([[0.9, 0.1], [0.2, 0.8]])
-    assert fit_temperature(sure, [0, 1]) == pytest.approx(0.05, rel=1e-3)  # all right: as cold as is searched
-    assert fit_temperature(sure, [1, 0]) == pytest.approx(20, rel=1e-3)  # all wrong, of two classes: as hot
+    confident = np.array([[0.9, 0.1], [0.2, 0.8]])
+    assert fit_temperature(confident, [0, 1]) == pytest.approx(0.05, rel=1e-3)  # all right: as cold as is searched
+    assert fit_temperature(confident, [1, 0]) == pytest.approx(20, rel=1e-3)  # all wrong, of two classes: as hot
     assert fit_temperature([[0.50, 0.49, 0.01]], [1]) < 1  # of more it rules out what is neither predicted nor true
     assert fit_temperature([[1.0, 0.0], [1.0, 0.0]], [0, 1]) > 1
     assert 0.05 <= fit_temperature([[0.5, 0.5]], [0]) <= 20

@@ -127,7 +127,7 @@ def draw(rng: np.random.Generator, n: int, accuracy_at: Any) -> tuple[np.ndarray
     return confidence, rng.uniform(size=n) < np.asarray(accuracy_at)[level]
 
 
-# Increasing, flat at just below what is asked (the worst case), and one whose surest samples are worse than others.
+# Increasing, flat just below that asked (the worst case), and one whose most confident samples are worse than others.
 @pytest.mark.parametrize(
     "accuracy_at",
     [(0.3, 0.6, 0.8, 0.88, 0.93, 0.99), (0.899,) * 6, (0.5, 0.97, 0.97, 0.97, 0.85, 0.899)],

@@ -11,9 +11,11 @@ from PIL import Image
 
 from protoattend.errors import MissingExtra, UserError
 from protoattend.explain.explanations import Explanation, Explanations, Prototype
-from protoattend.viz.figures import AGREES, DIFFERS, SIZE, _fit, _inches, _wrap, draw
+from protoattend.viz.figures import draw
+from protoattend.viz.marks import SIZE, fit, inches, wrap
+from protoattend.viz.palette import AGREES, DIFFERS
 
-EXHIBITS = {
+PREVIEWS = {
     "images": [np.full((8, 8), shade, np.uint8) for shade in (0, 100, 200)],
     "text": ["a small cat", "another cat", "small dogs"],
     "table": [
@@ -22,11 +24,11 @@ EXHIBITS = {
         {"age": "60", "work": "State"},
     ],
 }
-KINDS = list(EXHIBITS)
+KINDS = list(PREVIEWS)
 
 
 def explained(kind, *, labels=("cat", "dog"), label=None, count=1, previews=None):
-    own, *others = previews or EXHIBITS[kind]
+    own, *others = previews or PREVIEWS[kind]
     weights = np.array([0.6, 0.3, 0.06, 0.04])
     prototypes = tuple(
         Prototype(i, float(w), name, other)
@@ -91,7 +93,7 @@ def test_nothing_lies_outside_the_figure(kind):
 def test_images_are_drawn_as_given_with_a_frame_for_each_prototype():
     figure = draw(explained("images"))
     [axes] = figure.axes[1:]
-    for drawn, given in zip(axes.images, EXHIBITS["images"], strict=True):
+    for drawn, given in zip(axes.images, PREVIEWS["images"], strict=True):
         np.testing.assert_array_equal(drawn.get_array(), given)
     edges = [patch.get_linestyle() for patch in axes.patches if patch.get_linewidth() > 0]
     assert len(edges) == 2
@@ -99,7 +101,7 @@ def test_images_are_drawn_as_given_with_a_frame_for_each_prototype():
 
 
 def test_more_images_than_a_line_holds_go_on_the_next():
-    image = EXHIBITS["images"][0]
+    image = PREVIEWS["images"][0]
     prototypes = tuple(Prototype(i, 0.1, "cat", image) for i in range(10))
     e = Explanation("cat", 1.0, prototypes, np.full(10, 0.1), image)
     one, two = draw(Explanations((e,), "images")), draw(explained("images"))
@@ -116,7 +118,7 @@ def test_table_marks_what_differs():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_prototypes_and_no_explanations(kind):
-    alone = Explanation("cat", 1.0, (), np.array([1.0]), EXHIBITS[kind][0])
+    alone = Explanation("cat", 1.0, (), np.array([1.0]), PREVIEWS[kind][0])
     assert "No prototypes are shown." in told(draw(Explanations((alone,), kind)))
     assert len(draw(Explanations((), kind)).axes) == 1
 
@@ -130,12 +132,12 @@ def test_dollar_signs_are_no_formula_and_odd_characters_do_no_harm():
 
 def test_lines_fit_their_width():
     text = "several words of a text, " * 8 + "x" * 200 + " 日本語" * 40
-    lines = _wrap(text, 3.0)
-    assert all(_inches(line) <= 3.0 for line in lines)
+    lines = wrap(text, 3.0)
+    assert all(inches(line) <= 3.0 for line in lines)
     assert "".join(lines).replace(" ", "") == text.replace(" ", "")
-    assert _fit("short", 3.0) == "short"
-    assert _fit("long " * 50, 1.0).endswith("…")
-    assert _inches(_fit("long " * 50, 1.0, SIZE)) <= 1.0
+    assert fit("short", 3.0) == "short"
+    assert fit("long " * 50, 1.0).endswith("…")
+    assert inches(fit("long " * 50, 1.0, SIZE)) <= 1.0
 
 
 def test_pyplot_stays_as_it_was():

@@ -13,8 +13,8 @@ from PIL import Image
 
 from protoattend.errors import UserError
 from protoattend.explain.explanations import Explanation, Explanations, Prototype
-from protoattend.viz.html import compare, excerpt, fragment, highlight, page, percent, view, words
-from protoattend.viz.png import data_uri, png_bytes, shrink
+from protoattend.viz.decisions import shown_decision
+from protoattend.viz.html import fragment, page
 
 VOID = {"meta", "img", "col", "br", "link"}
 
@@ -136,29 +136,6 @@ def test_small_images_keep_hard_edges_and_large_ones_are_shrunk():
     assert Image.open(io.BytesIO(b64decode(shrunk["src"].split(",")[1]))).size == (166, 233)
 
 
-@pytest.mark.parametrize("shape", [(1, 1), (5, 7), (5, 7, 3), (300, 2)])
-def test_png_is_read_back_by_another_reader(shape):
-    image = np.random.default_rng(1).integers(0, 256, shape, dtype=np.uint8)
-    np.testing.assert_array_equal(np.asarray(Image.open(io.BytesIO(png_bytes(image)))), image)
-    np.testing.assert_array_equal(np.asarray(Image.open(io.BytesIO(png_bytes(image[::-1, ::-1])))), image[::-1, ::-1])
-
-
-@pytest.mark.parametrize(
-    "image",
-    [np.zeros((2, 2)), np.zeros((2, 2, 4), np.uint8), np.zeros((0, 2), np.uint8), np.zeros(3, np.uint8)],
-)
-def test_png_refuses_what_is_no_image(image):
-    with pytest.raises(UserError, match="must be uint8"):
-        data_uri(image)
-
-
-def test_shrink_takes_means_and_keeps_thin_images():
-    image = np.arange(16, dtype=np.uint8).reshape(4, 4)
-    np.testing.assert_array_equal(shrink(image, 2), [[2, 4], [10, 12]])
-    assert shrink(image, 4) is image
-    assert shrink(np.zeros((900, 1, 3), np.uint8), 300).shape == (300, 1, 3)
-
-
 EVIL = "<script>alert('x')</script><img src=x onerror=alert(1)>\" onload=\"x"
 
 
@@ -210,41 +187,21 @@ def test_unknown_kind_is_refused():
 def test_pieces_of_a_decision_put_those_that_agree_first():
     [e] = explained("text", "x", [("dog", 0.5, ""), ("cat", 0.2, "")], more=[0.2, 0.1])
     e = Explanation(e.prediction, 0.4, e.prototypes, e.weights, e.preview)  # 0.2 of those not shown agrees
-    pieces = [(round(piece.weight, 6), piece.agrees, piece.shown) for piece in view(e).pieces]
+    pieces = [(round(piece.weight, 6), piece.agrees, piece.shown) for piece in shown_decision(e).pieces]
     assert pieces == [(0.2, True, True), (0.2, True, False), (0.5, False, True), (0.1, False, False)]
 
 
 def test_labels_of_any_type_are_compared_as_they_are():
     explanations = explained("text", "x", [(np.int64(3), 0.6, "y"), ("3", 0.4, "z")], prediction=3)
-    assert [p.agrees for p in view(explanations[0]).prototypes] == [True, False]
-
-
-def test_percent_never_rounds_to_all_or_nothing():
-    assert [percent(x) for x in (0, 0.0001, 0.0123, 0.5, 0.994, 0.9994, 1.0)] == [
-        "0 %",
-        "< 0.1 %",
-        "1.2 %",
-        "50 %",
-        "99.4 %",
-        "99.9 %",
-        "100 %",
-    ]
+    assert [p.agrees for p in shown_decision(explanations[0]).prototypes] == [True, False]
 
 
 def test_shared_words_are_marked_whatever_their_case():
     html = fragment(explained("text", "The FINAL was lost, this time", [("cat", 1.0, "A final of this team")]))
     assert re.findall("<mark>(.*?)</mark>", html[html.index("<article") :]) == ["FINAL", "final"]
-    assert words("Straße und Über 1234 abc") == {"strasse", "über"}
-    assert "".join(piece for piece, _ in highlight("a final, FINAL!", {"final"})) == "a final, FINAL!"
 
 
-def test_long_texts_are_cut_after_a_word():
-    cut = excerpt("some words " * 100, 300)
-    assert len(cut) <= 302
-    assert cut.endswith("words …") or cut.endswith("some …")
-    assert excerpt("x" * 500, 300) == "x" * 300 + " …"
-    assert excerpt(" \n ", 300) == "(empty text)"
-    assert excerpt("Title\n-----\n1 ... 2", 300) == "Title --- 1 ... 2"
+def test_long_texts_are_cut():
     read = Reader(page(explained("text", "long " * 1000, [("cat", 1.0, "text " * 1000)]), ""))
     assert len(read.text) < 2500
 
@@ -259,36 +216,11 @@ def table(own, *others):
     return explained("table", own, [("cat", 1 / len(others), other) for other in others])
 
 
-def test_cells_of_a_table_tell_how_they_differ():
-    own = {"age": "40", "work": "State", "gain": "1,000", "seen": "(missing)", "same": "x"}
-    [comparison] = compare(
-        table(
-            own,
-            {"age": "60", "work": "Private", "gain": "1,000", "seen": "3", "same": "x"},
-            {"age": "20", "work": "State", "gain": "900", "seen": "(missing)", "same": "x"},
-        )
-    )
-    signs = {row.name: [cell.sign for cell in row.cells] for row in comparison.most}
-    assert signs == {"age": ["▲", "▼"], "work": ["≠", ""], "gain": ["", "▼"], "seen": ["≠", ""]}
-    assert [row.name for row in comparison.alike] == ["same"]
-
-
-def test_close_numbers_count_as_alike_and_far_ones_are_shaded():
-    own = {"height": "100"}
-    [comparison] = compare(table(own, {"height": "101"}, {"height": "200"}, {"height": "130"}))
-    [row] = comparison.most
-    assert [(cell.sign, cell.far) for cell in row.cells] == [("", False), ("▲", True), ("▲", False)]
-
-
-def test_many_features_are_folded_in_their_own_order():
+def test_many_features_are_folded_away():
     names = [f"feature {i:02d}" for i in range(60)]
     own = dict.fromkeys(names, "0")
     other = {name: "0" if i < 20 else str(i) for i, name in enumerate(names)}
     explanations = table(own, other, own)
-    [comparison] = compare(explanations)
-    assert [len(rows) for rows in (comparison.most, comparison.less, comparison.alike)] == [20, 20, 20]
-    for rows in (comparison.most, comparison.less, comparison.alike):
-        assert [row.name for row in rows] == sorted(row.name for row in rows)
     read = Reader(page(explanations, ""))
     assert len(read.named("details")) == 2
     assert "20 features where they differ less" in read.text

@@ -28,7 +28,7 @@ DISPLAYS: dict[str, Made] = {
     "AucCoverage": lambda classifier, X, y: classifier.assess(X, y).auc_coverage(positive=1),
     "Reliability": lambda classifier, X, y: classifier.assess(X, y).reliability(),
     "OodCurve": lambda classifier, X, _: classifier.ood_curve(X, 3 * X),
-    "ConfidenceRatios": lambda classifier, X, _: classifier.confidence_ratios({"usual": X, "strange": 3 * X}),
+    "ConfidenceRatios": lambda classifier, X, _: classifier.confidence_ratios({"in": X, "out": 3 * X}),
     "DriftReport": lambda classifier, X, _: _report(classifier, X),
     "DriftMonitor": lambda classifier, X, _: _monitor(classifier, X),
     "ErrorAnalysis": lambda classifier, X, y: classifier.error_analysis(X, y),

@@ -27,7 +27,7 @@ from protoattend.folders import require_free
 from protoattend.parallel import ranks
 from protoattend.training.workers import joined
 from protoattend.uncertainty.selective import accuracy_at_coverage
-from protoattend.viz.html import excerpt, percent, plain
+from protoattend.viz.text import excerpt, percent, plain
 
 FIRST = 10  # rows explained unless some are named
 QUERIES = 256  # whose prototypes are held at a time

@@ -5,11 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
-
 from protoattend.explain.explanations import Explanations
-from protoattend.viz.html import fragment
+from protoattend.viz.html import report
 
 
 @dataclass(frozen=True)
@@ -24,20 +21,5 @@ class Section:
 
 def write_report(path: Path, title: str, sections: list[Section]) -> Path:
     """Write the report to `path` and return it."""
-    environment = Environment(
-        loader=PackageLoader("protoattend.app"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
-    )
-    html = environment.get_template("report.html").render(
-        title=title,
-        sections=[
-            {
-                "title": section.title,
-                "question": section.question,
-                "facts": section.facts,
-                "parts": [(name, Markup(fragment(some))) for name, some in section.parts if len(some)],
-            }
-            for section in sections
-        ],
-    )
-    path.write_text(html, encoding="utf-8")
+    path.write_text(report(title, sections), encoding="utf-8")
     return path

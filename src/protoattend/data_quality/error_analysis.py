@@ -13,9 +13,6 @@ from torch import Tensor
 from protoattend.database.search import QUERIES
 from protoattend.database.store import CandidateDatabase
 from protoattend.errors import MissingExtra, UserError
-from protoattend.viz import style as display
-from protoattend.viz.figures import INK, QUIET
-from protoattend.viz.html import plain
 
 EXAMPLES = 10  # rows named in a suggestion
 CULPRITS = 5  # candidates named for a confusion
@@ -95,22 +92,9 @@ class ErrorAnalysis:
 
     def plot(self, ax: Any = None) -> Any:
         """Draw who is taken for whom, errors only, as shares of the true class; return the axis."""
-        ax = display.axes(ax, "plotting confusions", size=(5.6, 5.0))
-        totals = np.maximum(self.counts.sum(1, keepdims=True), 1)
-        wrong = np.where(np.eye(len(self.classes), dtype=bool), 0, self.counts)
-        ax.imshow(wrong / totals, cmap="Oranges", vmin=0, vmax=max(float((wrong / totals).max()), 1e-9))
-        names = [plain(label) for label in self.classes]
-        dark = (wrong / totals) > 0.6 * (wrong / totals).max()
-        for row, column in np.argwhere(self.counts > 0):
-            on_diagonal = row == column
-            colour = QUIET if on_diagonal else "white" if dark[row, column] else INK
-            ax.text(column, row, int(self.counts[row, column]), ha="center", va="center", color=colour, size=8)
-        long = max(map(len, names)) > 3
-        ax.set_xticks(range(len(names)), names, rotation=40 if long else 0, ha="right" if long else "center")
-        ax.set_yticks(range(len(names)), names)
-        display.dress(ax, title=f"{self.n_wrong} wrong of {int(self.counts.sum())}", xlabel="taken for", ylabel="label")
-        ax.grid(visible=False)
-        return ax
+        from protoattend.viz.charts import draw_confusions
+
+        return draw_confusions(ax, self.counts, self.classes)
 
 
 @dataclass(frozen=True)

@@ -37,10 +37,10 @@ class LabelIssue:
 
 @dataclass(frozen=True)
 class LabelIssues:
-    """The disputed rows, worst first, and the doubt about every row: `scores[i]` is about the one called `rows[i]`.
+    """The disputed rows, worst first, and the score of every row: `scores[i]` is that of the one called `rows[i]`.
 
-    A label is disputed where more speaks for another one. That may be in doubt less than one not disputed, where what
-    speaks against it is of many minds.
+    A label is disputed where more speaks for another one. Its score may be lower than that of one not disputed,
+    where what speaks against it is of many minds.
     """
 
     issues: tuple[LabelIssue, ...]
@@ -124,9 +124,9 @@ def inject_label_noise(y: Any, rate: float, *, random_state: int | None = None) 
 
 
 def label_error_scores(support: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the doubt about each label `(n,)`, and the best of the other classes `(n,)`.
+    """Return how likely each label is an error `(n,)`, as a score, and the best of the other classes `(n,)`.
 
-    `support` `(n, C)` sums to one over the classes; `labels` are class numbers. A doubt goes from 0, when everything
+    `support` `(n, C)` sums to one over the classes; `labels` are class numbers. The score goes from 0, when everything
     speaks for the given label, to 1, when nothing does. If a wrong label may be any other with the same chance, how
     likely it is to be wrong depends on the support of the given one alone, and not on how the rest is divided.
     """

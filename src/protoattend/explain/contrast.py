@@ -1,4 +1,4 @@
-"""Other views of a decision: why not another class, and prototypes that are not copies of one another."""
+"""More about a decision: why not another class, and prototypes that are not copies of one another."""
 
 from __future__ import annotations
 
@@ -22,9 +22,6 @@ from protoattend.explain.explanations import (
     prototype_at,
     shown_prototypes,
 )
-from protoattend.viz import style as display
-from protoattend.viz.figures import AGREES, DIFFERS, QUIET
-from protoattend.viz.html import plain
 
 
 @dataclass(frozen=True)
@@ -61,31 +58,9 @@ class Contrast:
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the weights of prototypes and of rivals, and what the rivals would need; return the axis."""
-        ax = display.axes(ax, "plotting a contrast")
-        e, rivals = self.explanation, self.rivals
-        names = [f"#{p.index} {plain(p.label)}" for p in (*e.prototypes, *(r.prototype for r in rivals))]
-        agree = [p.label == e.prediction for p in e.prototypes]
-        ax.barh(range(len(agree)), [p.weight for p in e.prototypes], color=[AGREES if a else DIFFERS for a in agree])
-        places = np.arange(len(rivals)) + len(agree) + 0.6
-        ax.barh(places, [r.prototype.weight for r in rivals], color=DIFFERS)
-        for place, rival in zip(places, rivals, strict=True):
-            if np.isfinite(rival.needed):
-                ax.barh(place, rival.needed, facecolor="none", edgecolor=QUIET, linestyle=":")
-            possible = np.isfinite(rival.needed)
-            text = f"needs {rival.needed:.2f}" if possible else f"argues for {plain(e.prediction)} too"
-            reach = max(rival.prototype.weight, rival.needed if possible else 0.0)
-            ax.text(reach + 0.01, place, text, va="center", size=8)
-        display.dress(
-            ax,
-            title=f"Why {plain(e.prediction)} and not {plain(self.label)}?",
-            xlabel="weight in the decision",
-            ylabel="",
-        )
-        ax.set_yticks([*range(len(agree)), *places], names)
-        ax.set(xlim=(0, 1.15))
-        ax.invert_yaxis()
-        ax.grid(visible=False, axis="y")
-        return ax
+        from protoattend.viz.charts import draw_contrast
+
+        return draw_contrast(ax, self.explanation, self.rivals, label=self.label)
 
 
 def contrast(

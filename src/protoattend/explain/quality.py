@@ -14,7 +14,6 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from protoattend.errors import UserError
-from protoattend.viz import style as display
 
 NOISE = 0.05  # standard deviations: a small change of an input
 DROPPED = (0, 1, 2, 3, 5, 10, 20, 50)  # top prototypes taken away, or kept alone (none is not kept)
@@ -81,11 +80,11 @@ class PrototypeQuality:
 
     def plot(self, ax: Any = None) -> Any:
         """Draw how the decision fades without its top prototypes and comes back from them alone; return the axis."""
-        ax = display.axes(ax, "plotting prototype quality")
+        from protoattend.viz.charts import draw_faithfulness
+
         if self.curves is None:
             raise UserError("these decisions cannot be repeated without some samples, so there is no curve to draw.")
-        self.curves.draw(ax)
-        return ax
+        return draw_faithfulness(ax, self.curves.counts, self.curves.by_name())
 
 
 @dataclass(frozen=True)
@@ -106,20 +105,14 @@ class Curves:
     def insertion(self) -> float:
         return float((self.only_top - self.only_random)[1:].mean())
 
-    def draw(self, ax: Any) -> None:
-        places = np.arange(len(self.counts))
-        shown = (
-            ("without the top ones", self.without_top, 0),
-            ("without random ones", self.without_random, 0),
-            ("by the top ones alone", self.only_top, 1),
-            ("by random ones alone", self.only_random, 1),
-        )
-        for name, curve, start in shown:
-            ax.plot(places[start:], curve[start:], label=name, marker=".", **display.next_look(ax))
-        display.dress(ax, title="Does the decision rest on them?", xlabel="prototypes", ylabel="its probability")
-        ax.set_xticks(places, self.counts)
-        ax.set(ylim=(0, 1.02))
-        ax.legend(loc="best", frameon=False)
+    def by_name(self) -> dict[str, np.ndarray]:
+        """Return the curves as they are named in a figure; of no prototypes alone there is nothing to show."""
+        return {
+            "without the top ones": self.without_top,
+            "without random ones": self.without_random,
+            "by the top ones alone": self.only_top[1:],
+            "by random ones alone": self.only_random[1:],
+        }
 
 
 def prototype_quality(
@@ -258,10 +251,10 @@ def _shares(rows: np.ndarray, weights: np.ndarray, *, n_train: int) -> tuple[np.
         raise UserError("every input needs finite weights that are not all 0; look at what rank returns.")
     if found.dtype.kind not in "iu":
         raise UserError(f"rank must return rows of the training samples as integers, but got {found.dtype}.")
-    strange = (sizes > 0) & ((found < 0) | (found >= n_train))
-    if strange.any():
+    outside = (sizes > 0) & ((found < 0) | (found >= n_train))
+    if outside.any():
         raise UserError(
             f"rank must return rows of the {n_train} training samples, from 0 to {n_train - 1}, but got "
-            f"{found[strange][0]}; give what only fills up a weight of 0."
+            f"{found[outside][0]}; give what only fills up a weight of 0."
         )
     return np.where(sizes > 0, found, 0), sizes / sizes.sum(1, keepdims=True)

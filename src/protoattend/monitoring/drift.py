@@ -16,8 +16,6 @@ from protoattend.folders import atomic_folder, read_meta, write_json
 from protoattend.monitoring.change_test import ChangeTest
 from protoattend.monitoring.usage import ARRAYS, PrototypeUsage
 from protoattend.uncertainty.checks import require_share
-from protoattend.viz import style as display
-from protoattend.viz.figures import AGREES, DIFFERS, INK, LINE, QUIET
 
 WHAT, VERSION = "protoattend drift monitor", 1
 FEWEST = 20  # reference samples
@@ -39,12 +37,12 @@ class Change:
 
 @dataclass(frozen=True)
 class DriftReport:
-    """What a monitor has seen: whether decisions changed, since when it is sure of it, and what is different.
+    """What a monitor has seen: whether decisions changed, since when that is proven, and what is different.
 
     `signs` are the capital won by betting on a change of each, as log10; of classes it is that of the strongest divided
-    by their number, and so is `evidence` of the signs (`trust.betting` says why). The alarm is raised when evidence
-    reaches 1 / false_alarm, and stays; `alarm_at` is the sample that raised it. `classes` is the prototype weight on
-    each class, `prototypes` those that took over most, named "#index (label)".
+    by their number, and so is `evidence` of the signs (`monitoring.change_test` says why). The alarm is raised when
+    evidence reaches 1 / false_alarm, and stays; `alarm_at` is the sample that raised it. `classes` is the prototype
+    weight on each class, `prototypes` those that took over most, named "#index (label)".
     """
 
     n_seen: int
@@ -75,22 +73,9 @@ class DriftReport:
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the prototypes that took over, with their share of the decisions before and now; return the axis."""
-        ax = display.axes(ax, "plotting drift")
-        shown = self.prototypes[:10][::-1]
-        before, now = np.array([(change.before, change.now) for change in shown]).reshape(-1, 2).T
-        height = np.arange(len(shown))
-        ax.hlines(height, before, now, color=LINE, linewidth=5, zorder=1)
-        dot: dict[str, Any] = {"marker": "o", "markersize": 7, "linestyle": "none", "clip_on": False, "zorder": 3}
-        ax.plot(before, height, color=QUIET, label="before (reference)", **dot)
-        ax.plot(now, height, color=DIFFERS, label=f"now (last {self.n_recent:,} samples)", **dot)
-        title = "Prototypes that took over" if shown else "No prototype took over"
-        display.dress(ax, title=title, xlabel="share of all decisions", ylabel="")
-        display.percents(ax.xaxis)
-        ax.set_yticks(height, [change.name for change in shown])
-        ax.grid(axis="y", visible=False)
-        ax.set(xlim=(0, None), ylim=(-0.7, max(len(shown), 1) - 0.3))
-        ax.legend(loc="upper left", bbox_to_anchor=(-0.02, -0.12), ncols=2, frameon=False)  # where no dot can be
-        return ax
+        from protoattend.viz.charts import draw_taken_over
+
+        return draw_taken_over(ax, self.prototypes, n_recent=self.n_recent)
 
 
 class DriftMonitor:
@@ -99,11 +84,11 @@ class DriftMonitor:
     Three signs are tested, each at a third of `false_alarm`: the confidence; how familiar the prototypes are, that is
     how much the reference used them; and the weight on each class. While new samples come independently from the
     distribution of the reference, the probability that an alarm is *ever* raised is at most `false_alarm`, however long
-    it watches (`trust.betting`).
+    it watches (`monitoring.change_test`).
 
-    The reference must not be training data: the model is surer of that than of anything new. One half of it tells which
-    prototypes are usual and the other half what is to be expected, so that both are fair to new samples. New samples
-    join the latter; after an alarm, or an edit of the database, begin again with a new reference.
+    The reference must not be training data: the model is more confident of that than of anything new. One half of it
+    tells which prototypes are familiar and the other half what is to be expected, so that both are fair to new samples.
+    New samples join the latter; after an alarm, or an edit of the database, begin again with a new reference.
     """
 
     def __init__(
@@ -119,12 +104,12 @@ class DriftMonitor:
         self.alarm_at: int | None = None
         self._generator = np.random.default_rng(seed)
         order = self._generator.permutation(len(reference))
-        usual, expected = order[: len(order) // 2], order[len(order) // 2 :]
+        familiar, expected = order[: len(order) // 2], order[len(order) // 2 :]
         self._reference = reference
-        self._usual = reference.at(usual).shares()
+        self._familiar = reference.at(familiar).shares()
         n_classes = len(reference.classes)
         shares = np.array([1, 1, *[1 / n_classes] * n_classes]) / len(SIGNS)
-        self._test = ChangeTest.start(_scores(reference.at(expected), self._usual), shares)
+        self._test = ChangeTest.start(_scores(reference.at(expected), self._familiar), shares)
         self._recent = reference.at(slice(0, 0))
         self._trail = np.zeros((0, len(TRAIL)))
 
@@ -151,7 +136,7 @@ class DriftMonitor:
                 f"but it has {usage.classes[:9]}; begin a new monitor."
             )
         n_before = self.n_seen
-        self._test, evidence, alone = self._test.after(_scores(usage, self._usual), self._generator)
+        self._test, evidence, alone = self._test.after(_scores(usage, self._familiar), self._generator)
         over = np.flatnonzero(evidence >= -np.log(self.false_alarm))
         if self.alarm_at is None and len(over):
             self.alarm_at = n_before + int(over[0]) + 1
@@ -182,34 +167,17 @@ class DriftMonitor:
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the evidence of change over the samples seen, with the limit of the alarm; return the axis."""
-        ax = display.axes(ax, "plotting drift")
-        seen = np.append(0, self._trail[:, 0])
-        for column, style in zip(range(3, 6), ((0, (4, 2)), (0, (1, 1.2)), "-."), strict=True):
-            line = np.append(0, self._trail[:, column])
-            ax.plot(seen, line, color=QUIET, linestyle=style, linewidth=1.2, label=f"{TRAIL[column]} alone")
-        line = np.append(-np.log10(len(SIGNS)), self._trail[:, 2])
-        ax.plot(seen, line, color=AGREES, linewidth=2.2, label="evidence: the strongest, divided by three")
-        limit = -np.log10(self.false_alarm)
-        ax.axhline(
-            limit, color=DIFFERS, linewidth=1.2, label=f"alarm (ever false: {100 * self.false_alarm:g} % at most)"
-        )
-        if self.alarm_at is not None:
-            ax.axvline(self.alarm_at, color=DIFFERS, linewidth=1.2, linestyle=(0, (2, 2)))
-            side = "right" if self.alarm_at > 0.8 * self.n_seen else "left"
-            at = (self.alarm_at, 0.02)
-            note = f" alarm at sample {self.alarm_at:,} "
-            ax.annotate(note, at, xycoords=("data", "axes fraction"), color=DIFFERS, size=9, ha=side)
-        display.dress(ax, title="Evidence of drift", xlabel="samples seen", ylabel="evidence (capital won by betting)")
-        ax.yaxis.set_major_formatter(lambda power, _: f"$10^{{{power:g}}}$")
-        ax.yaxis.get_major_locator().set_params(integer=True)
-        bottom, top = ax.get_ylim()
-        ax.set(xlim=(0, None), ylim=(bottom - 0.1 * (top - bottom), max(top, 1.3 * limit)))
-        ax.legend(loc="upper left", frameon=False, labelcolor=INK, fontsize=9)
-        return ax
+        from protoattend.viz.charts import draw_drift_evidence
+
+        n_seen, _, evidence, *signs = self._trail.T
+        by_name = dict(zip(SIGNS, signs, strict=True))
+        alarm_at, false_alarm = self.alarm_at, self.false_alarm
+        return draw_drift_evidence(ax, n_seen, evidence, signs=by_name, false_alarm=false_alarm, alarm_at=alarm_at)
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write the whole state into `folder`, wholly or not at all; a loaded monitor goes on as if never stopped."""
-        arrays = {"trail": self._trail, "usual_indices": self._usual[0], "usual_shares": self._usual[1]}
+        # "usual" is what version 1 of the format calls the familiar prototypes.
+        arrays = {"trail": self._trail, "usual_indices": self._familiar[0], "usual_shares": self._familiar[1]}
         arrays |= {name: getattr(self._test, name) for name in ("seen", "log_capital", "shares")}
         for kind, usage in (("reference", self._reference), ("recent", self._recent)):
             arrays |= {f"{kind}.{name}": getattr(usage, name) for name in ARRAYS}
@@ -242,7 +210,7 @@ class DriftMonitor:
             )
             monitor = cls(reference, false_alarm=meta["false_alarm"], recent=meta["recent"])
             monitor.alarm_at, monitor._recent, monitor._trail = meta["alarm_at"], recent, arrays["trail"]
-            monitor._usual = arrays["usual_indices"], arrays["usual_shares"]
+            monitor._familiar = arrays["usual_indices"], arrays["usual_shares"]
             monitor._test = ChangeTest(arrays["seen"], arrays["log_capital"], arrays["shares"], meta["n_seen"])
             monitor._generator.bit_generator.state = meta["generator"]
         except (OSError, SafetensorError, KeyError) as error:
@@ -250,15 +218,15 @@ class DriftMonitor:
         return monitor
 
 
-def _scores(usage: PrototypeUsage, usual: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+def _scores(usage: PrototypeUsage, familiar: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
     """Return the scores to be tested `(n, 2 + C)`: confidence, familiarity of the prototypes, mass on each class."""
-    return np.column_stack([usage.confidence, familiarity(usage, *usual), usage.class_mass])
+    return np.column_stack([usage.confidence, familiarity(usage, *familiar), usage.class_mass])
 
 
 def familiarity(usage: PrototypeUsage, indices: np.ndarray, shares: np.ndarray) -> np.ndarray:
-    """Return how usual the prototypes of each decision are `(n,)`: the weighted mean of the logarithm of their shares.
+    """Return how familiar the prototypes of each decision are `(n,)`: the weighted mean of the log of their shares.
 
-    `indices` are those of the usual prototypes, ascending; one that is not among them counts as half the rarest.
+    `indices` are those of the familiar prototypes, ascending; one that is not among them counts as half the rarest.
     """
     place = np.searchsorted(indices, usage.indices).clip(max=len(indices) - 1)
     known = indices[place] == usage.indices

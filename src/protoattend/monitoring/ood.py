@@ -1,4 +1,4 @@
-"""Out-of-distribution scores: how far an input is from everything the decisions are made of. Higher is stranger."""
+"""Out-of-distribution scores: how far an input is from everything the decisions are made of. Higher is further."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ class Seen:
 
 
 def disagreement(confidence: np.ndarray) -> np.ndarray:
-    """Return the paper's score 1 - C_i: prototypes of strange inputs disagree about the label."""
+    """Return the paper's score 1 - C_i: prototypes of out-of-distribution inputs disagree about the label."""
     return 1 - confidence
 
 
 def energy(logits: np.ndarray) -> np.ndarray:
-    """Return the free energy -log sum_c exp(logit_c) `(n,)` of logits `(n, C)`: strange inputs excite no class."""
+    """Return the free energy -log sum_c exp(logit_c) `(n,)` of logits `(n, C)`: OOD inputs excite no class."""
     return -np.logaddexp.reduce(np.asarray(logits, dtype=float), axis=1)
 
 
@@ -60,7 +60,7 @@ def value_disagreement(logits: np.ndarray, own_logits: np.ndarray) -> np.ndarray
 
 
 def weight_entropy(weights: list[np.ndarray]) -> np.ndarray:
-    """Return -sum_j p_j log p_j `(n,)` of each input's weights above 0: nothing in particular is like a strange one."""
+    """Return -sum_j p_j log p_j `(n,)` of each input's weights above 0: nothing in particular is like an OOD input."""
     return np.array([-float(p @ np.log(p)) for p in weights]) + 0.0  # adding zero takes the sign off a zero
 
 
@@ -124,7 +124,7 @@ def see(database: CandidateDatabase, X: Any) -> Seen:
 
 
 def ood_score(database: CandidateDatabase, X: Any, method: str) -> np.ndarray:
-    """Return how strange each row of X is `(n,)` by one of METHODS."""
+    """Return how far from in-distribution each row of X is `(n,)` by one of METHODS."""
     score = METHODS[choose(method, METHODS, "method")]
     require_rows(X)
     return score(see(database, X))
@@ -136,9 +136,9 @@ def finite(scores: Any, name: str) -> np.ndarray:
     if found.ndim != 1 or len(found) == 0:
         raise UserError(f"{name} must be one number for each of at least one input, but have shape {found.shape}.")
     if not np.isfinite(found).all():
-        strange = np.flatnonzero(~np.isfinite(found))
+        bad = np.flatnonzero(~np.isfinite(found))
         raise UserError(
-            f"{name} must be finite, but {len(strange)} are NaN or infinite, the first at {strange[0]}; drop these."
+            f"{name} must be finite, but {len(bad)} are NaN or infinite, the first at {bad[0]}; drop these."
         )
     return found
 

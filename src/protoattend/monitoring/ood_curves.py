@@ -1,4 +1,4 @@
-"""How well a score tells strange inputs from usual ones: curves with their figures, and their plots."""
+"""How well a score tells out-of-distribution inputs from in-distribution ones: curves and their metrics."""
 
 from __future__ import annotations
 
@@ -10,19 +10,17 @@ import numpy as np
 
 from protoattend.errors import UserError
 from protoattend.monitoring.ood import finite
-from protoattend.viz import style as display
-from protoattend.viz.figures import LINE
 
-KEPT = 0.95  # share of the usual inputs that pass where fpr95 is taken
+KEPT = 0.95  # share of the in-distribution inputs that pass where fpr95 is taken
 
 
 @dataclass(frozen=True)
 class OodCurve:
-    """Telling strange inputs (the positives) from usual ones by a score that is higher for the strange.
+    """Telling out-of-distribution (OOD) inputs, the positives, from in-distribution ones by a score higher for OOD.
 
-    `false_alarms` and `detected` are the shares of usual and of strange inputs at or above each threshold. `auroc` is
-    the area under that curve, `aupr` the average precision at finding strange inputs, and `fpr95` the share of strange
-    inputs that pass where 95 % of the usual ones pass.
+    `false_alarms` and `detected` are the shares of in-distribution and of OOD inputs at or above each threshold.
+    `auroc` is the area under that curve, `aupr` the average precision at finding OOD inputs, and `fpr95` the share of
+    OOD inputs that pass where 95 % of the in-distribution ones pass.
     """
 
     false_alarms: np.ndarray
@@ -33,13 +31,14 @@ class OodCurve:
     name: str = ""
 
     @classmethod
-    def from_scores(cls, usual: Any, strange: Any, *, name: str = "") -> OodCurve:
-        """Compare scores of usual `(n,)` and of strange inputs `(m,)`; equal ones are told apart by nothing.
+    def from_scores(cls, in_distribution: Any, out_of_distribution: Any, *, name: str = "") -> OodCurve:
+        """Compare scores of in-distribution `(n,)` and OOD inputs `(m,)`; equal ones are told apart by nothing.
 
         >>> OodCurve.from_scores([0.1, 0.2, 0.3], [0.3, 0.9]).auroc
         0.9166666666666666
         """
-        low, high = finite(usual, "usual scores"), finite(strange, "strange scores")
+        low = finite(in_distribution, "in-distribution scores")
+        high = finite(out_of_distribution, "out-of-distribution scores")
         thresholds = np.unique(np.concatenate([low, high]))[::-1]
         false_alarms, detected = (_share_at_least(part, thresholds) for part in (low, high))
         found, alarms = detected * len(high), false_alarms * len(low)
@@ -57,22 +56,9 @@ class OodCurve:
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the curve; further ones drawn on the same axis are compared with it. Return the axis."""
-        ax = display.axes(ax, "plotting a detection curve", size=(5.2, 4.8))
-        if not ax.lines:
-            ax.plot([0, 1], [0, 1], color=LINE, linewidth=1.2, zorder=1)
-        label = f"{self.name} (AUROC {self.auroc:.3f})" if self.name else f"AUROC {self.auroc:.3f}"
-        ax.plot(self.false_alarms, self.detected, label=label, **display.next_look(ax))
-        display.dress(
-            ax,
-            title="Strange against usual inputs",
-            xlabel="usual inputs taken for strange",
-            ylabel="strange inputs detected",
-        )
-        display.percents(ax.xaxis)
-        display.percents(ax.yaxis)
-        ax.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.01))
-        ax.legend(loc="lower right", frameon=False)
-        return ax
+        from protoattend.viz.curves import draw_ood_curve
+
+        return draw_ood_curve(ax, self.false_alarms, self.detected, auroc=self.auroc, name=self.name)
 
 
 @dataclass(frozen=True)
@@ -87,7 +73,7 @@ class ConfidenceRatios:
 
     @classmethod
     def from_confidences(cls, confidences: Mapping[str, Any]) -> ConfidenceRatios:
-        """Compare sets of inputs by name; the first is usually the one like the training data."""
+        """Compare sets of inputs by name; the first is mostly the one like the training data."""
         if not confidences:
             raise UserError("at least one set of confidences is needed, but there is none; pass {name: confidences}.")
         levels = np.linspace(0, 1, 201)
@@ -95,14 +81,9 @@ class ConfidenceRatios:
 
     def plot(self, ax: Any = None) -> Any:
         """Draw one curve a set; return the axis."""
-        ax = display.axes(ax, "plotting ratios above a confidence")
-        for name, share in self.above.items():
-            ax.plot(self.levels, share, label=name, **display.next_look(ax))
-        display.dress(ax, title="Sure answers by data", xlabel="confidence", ylabel="inputs at or above it")
-        display.percents(ax.yaxis)
-        ax.set(xlim=(0, 1.005), ylim=(0, 1.02))
-        ax.legend(loc="lower left", frameon=False)
-        return ax
+        from protoattend.viz.curves import draw_confidence_ratios
+
+        return draw_confidence_ratios(ax, self.levels, self.above)
 
 
 def _share_at_least(scores: np.ndarray, thresholds: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""One score of strangeness from several distances to the training data, learned from usual inputs alone."""
+"""One out-of-distribution score of several distances to the training data, learned from in-distribution inputs."""
 
 from __future__ import annotations
 
@@ -21,36 +21,36 @@ from protoattend.monitoring.ood import finite, neighbour_distance
 
 NEAREST = 3
 ANCHORS = 10_000  # candidates at the most that distances are taken to
-REFERENCE = 2_000  # candidates at the most that stand for usual inputs where none are given
+REFERENCE = 2_000  # candidates at the most that stand for in-distribution inputs where none are given
 SHRINKAGE = 0.1  # of the covariance towards a sphere
-TAIL = 0.1  # share of the usual scores that the tail is learned from
+TAIL = 0.1  # share of the in-distribution scores that the tail is learned from
 
 
 @dataclass(frozen=True)
-class Surprise:
-    """How surprising a score is beside ascending scores `(n,)` of usual inputs: -log of the share above it.
+class TailScore:
+    """How extreme a score is beside ascending `reference` scores `(n,)`: -log of the share above it.
 
-    Beyond the largest tenth the share falls exponentially, as fast as that tenth does on average: strange inputs
-    score far above all usual ones, and how far must still count.
+    Beyond the largest tenth the share falls exponentially, as fast as that tenth does on average: OOD inputs score
+    far above all in-distribution ones, and how far must still count.
     """
 
-    usual: np.ndarray
+    reference: np.ndarray
 
     @classmethod
-    def fit(cls, scores: np.ndarray) -> Surprise:
-        return cls(np.sort(finite(scores, "usual scores")))
+    def fit(cls, scores: np.ndarray) -> TailScore:
+        return cls(np.sort(finite(scores, "in-distribution scores")))
 
     def __call__(self, scores: np.ndarray) -> np.ndarray:
-        n = len(self.usual)
-        above = n - np.searchsorted(self.usual, scores, side="left")  # ties count as above: they are no surprise
-        surprise = -np.log((above + 1) / (n + 1))
-        start = self.usual[int((1 - TAIL) * (n - 1))]
-        beyond = self.usual[self.usual > start]
+        n = len(self.reference)
+        above = n - np.searchsorted(self.reference, scores, side="left")  # ties count as above: they are not extreme
+        within = -np.log((above + 1) / (n + 1))
+        start = self.reference[int((1 - TAIL) * (n - 1))]
+        beyond = self.reference[self.reference > start]
         if len(beyond) == 0:
-            return surprise
+            return within
         at_start = -np.log(len(beyond) / n)
         tail = at_start + (scores - start) / (beyond - start).mean()
-        return np.where(scores > start, tail, np.minimum(surprise, at_start))
+        return np.where(scores > start, tail, np.minimum(within, at_start))
 
 
 @dataclass(frozen=True)
@@ -100,19 +100,19 @@ class Anchors:
 
 @dataclass(frozen=True)
 class OodDetector:
-    """Distances to training data as one score: the sum of how surprising each is (Fisher's method).
+    """Distances to training data as one score: the sum of how extreme each is (Fisher's method).
 
-    Made by `ProtoAttendClassifier.ood_detector`; no strange input is needed. `parts` are the surprises by name, `usual`
-    the ascending sums of the inputs it was learned from.
+    Made by `ProtoAttendClassifier.ood_detector`; no OOD input is needed. `tails` turn each distance, by name,
+    into a score, and `reference` are the ascending sums of the inputs it was learned from.
     """
 
     anchors: Anchors
-    parts: Mapping[str, Surprise]
-    usual: np.ndarray
+    tails: Mapping[str, TailScore]
+    reference: np.ndarray
 
     @classmethod
     def fit(cls, database: CandidateDatabase, X: Any) -> OodDetector:
-        """Learn from usual inputs unseen in training."""
+        """Learn from in-distribution inputs unseen in training."""
         anchors = Anchors.fit(database, _spread(np.arange(len(database)), ANCHORS))
         return cls._fit(anchors, database.inputs.source(X))
 
@@ -120,36 +120,38 @@ class OodDetector:
     def fit_on_database(cls, database: CandidateDatabase) -> OodDetector:
         """Learn from candidates, spread over the database, by their distances to the others."""
         if len(database) < 4:
-            raise UserError(f"usual inputs are needed, but the database has only {len(database)} rows; pass X.")
-        usual = _spread(np.arange(0, len(database), 3), REFERENCE)
-        others = np.setdiff1d(np.arange(len(database)), usual)
+            raise UserError(
+                f"in-distribution inputs are needed, but the database has only {len(database)} rows; pass X."
+            )
+        chosen = _spread(np.arange(0, len(database), 3), REFERENCE)
+        others = np.setdiff1d(np.arange(len(database)), chosen)
         anchors = Anchors.fit(database, _spread(others, ANCHORS))
-        return cls._fit(anchors, database.rows.source[usual])
+        return cls._fit(anchors, database.rows.source[chosen])
 
     @classmethod
     def _fit(cls, anchors: Anchors, source: np.ndarray) -> OodDetector:
         distances = anchors.distances(source)
-        parts = {name: Surprise.fit(found) for name, found in distances.items()}
-        usual = np.sum([parts[name](found) for name, found in distances.items()], axis=0)
-        return cls(anchors, MappingProxyType(parts), np.sort(usual))
+        tails = {name: TailScore.fit(found) for name, found in distances.items()}
+        total = np.sum([tails[name](found) for name, found in distances.items()], axis=0)
+        return cls(anchors, MappingProxyType(tails), np.sort(total))
 
     def score(self, X: Any) -> np.ndarray:
-        """Return how strange each row is `(n,)`; higher is further from the training data."""
-        return np.sum(list(self.surprises(X).values()), axis=0)
+        """Return the out-of-distribution score of each row `(n,)`; higher is further from the training data."""
+        return np.sum(list(self.parts(X).values()), axis=0)
 
-    def surprises(self, X: Any) -> dict[str, np.ndarray]:
+    def parts(self, X: Any) -> dict[str, np.ndarray]:
         """Return what each part adds to the score `(n,)`, by its name."""
         require_rows(X)
         distances = self.anchors.distances(self.anchors.database.inputs.source(X))
-        return {name: surprise(distances[name]) for name, surprise in self.parts.items()}
+        return {name: tail(distances[name]) for name, tail in self.tails.items()}
 
     def p_value(self, X: Any) -> np.ndarray:
-        """Return the share of usual inputs that are at least as strange `(n,)`.
+        """Return the share of in-distribution inputs whose score is at least as high `(n,)`.
 
-        Of new usual inputs about a share `a` gets a p-value of at most `a`.
+        Of new in-distribution inputs about a share `a` gets a p-value of at most `a`.
         """
-        above = len(self.usual) - np.searchsorted(self.usual, self.score(X), side="left")
-        return (above + 1) / (len(self.usual) + 1)
+        above = len(self.reference) - np.searchsorted(self.reference, self.score(X), side="left")
+        return (above + 1) / (len(self.reference) + 1)
 
 
 def encoder_features(model: ProtoAttend, samples: Samples) -> Tensor:

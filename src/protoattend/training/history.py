@@ -6,8 +6,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from protoattend.errors import MissingExtra
-
 
 @dataclass(frozen=True)
 class Metrics:
@@ -67,23 +65,15 @@ class History:
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the loss terms, and the validation accuracies on a second axis; return the axis."""
-        try:
-            import matplotlib.pyplot as plt
-        except ImportError:
-            raise MissingExtra("matplotlib", "plot", "plotting the history") from None
-        ax = ax if ax is not None else plt.subplots(figsize=(7, 4), layout="constrained")[1]
+        from protoattend.viz.charts import draw_learning_curves
+
         epochs = [record.epoch for record in self.records]
-        for name in self.records[0].losses:
-            ax.plot(epochs, [record.losses[name] for record in self.records], label=f"{name} loss")
-        ax.set(xlabel="epoch", ylabel="training loss")
+        losses = {name: [record.losses[name] for record in self.records] for name in self.records[0].losses}
         measured = [(record.epoch, record.metrics) for record in self.records if record.metrics is not None]
-        if measured:
-            right = ax.twinx()
-            at = [epoch for epoch, _ in measured]
-            right.plot(at, [m.self_accuracy for _, m in measured], "k:", label="self accuracy")
-            right.plot(at, [m.prototype_accuracy for _, m in measured], "k-", label="prototype accuracy")
-            right.axvline(self.best_epoch, color="0.8", zorder=0)
-            right.set(ylabel="validation accuracy", ylim=(None, 1.0))
-            right.legend(loc="upper left", bbox_to_anchor=(0.5, -0.15), frameon=False)
-        ax.legend(loc="upper right", bbox_to_anchor=(0.5, -0.15), frameon=False)  # below, where no line runs
-        return ax
+        accuracies = {
+            "self accuracy": [metrics.self_accuracy for _, metrics in measured],
+            "prototype accuracy": [metrics.prototype_accuracy for _, metrics in measured],
+        }
+        validated = [epoch for epoch, _ in measured]
+        best = self.best_epoch
+        return draw_learning_curves(ax, epochs, losses, validated=validated, accuracies=accuracies, best_epoch=best)

@@ -1,1 +1,1 @@
-"""How sure: selective prediction, calibration and conformal prediction sets. Arrays in, no torch."""
+"""Selective prediction, calibration and conformal prediction sets. Arrays in, no torch."""

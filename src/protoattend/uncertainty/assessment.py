@@ -1,4 +1,4 @@
-"""An assessment: all that labelled samples tell about when to trust a classifier, from one pass over them."""
+"""An assessment: what labelled samples tell about the confidence of a classifier, from one pass over them."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ from protoattend.errors import UserError
 from protoattend.uncertainty import calibration, selective
 from protoattend.uncertainty.calibration import Reliability
 from protoattend.uncertainty.selective import AucCoverage, RiskCoverage
-from protoattend.viz import style as display
 
 
 @dataclass(frozen=True)
 class Assessment:
     """Decisions on labelled samples: confidence, predicted and true class `(n,)`, probabilities and mass `(n, C)`.
 
-    The curves and metrics are those of `trust.selective` and `trust.calibration`, on these samples. `name` is shown in
-    plots, where several assessments can be compared on one axis.
+    The curves and metrics are those of `uncertainty.selective` and `uncertainty.calibration`, on these samples. `name`
+    is shown in plots, where several assessments can be compared on one axis.
     """
 
     confidence: np.ndarray
@@ -43,7 +42,7 @@ class Assessment:
         return selective.risk_coverage(self.confidence, self.correct, name=self.name)
 
     def auc_coverage(self, positive: Any = None) -> AucCoverage:
-        """Return the AUC for the class `positive` against the share answered; of two classes, the second is usual."""
+        """Return the AUC for the class `positive` against the share answered; of two classes, the second."""
         if positive is None and len(self.classes) != 2:
             raise UserError(f"positive must be given where there are {len(self.classes)} classes; choose one of them.")
         number = 1 if positive is None else self._number(positive)
@@ -60,7 +59,7 @@ class Assessment:
         return calibration.adaptive_reliability(self.confidence, self.correct, bins=bins, name=self.name)
 
     def accuracy_at_coverage(self, coverage: float) -> float:
-        """Return the accuracy on the surest `coverage` of the samples."""
+        """Return the accuracy on the most confident `coverage` of the samples."""
         return selective.accuracy_at_coverage(self.confidence, self.correct, coverage)
 
     def coverage_at_accuracy(self, accuracy: float) -> float:
@@ -74,7 +73,7 @@ class Assessment:
             "accuracy": float(self.correct.mean()),
             "aurc": curve.aurc,
             "e_aurc": curve.e_aurc,
-            "accuracy_of_surest_90": self.accuracy_at_coverage(0.9),
+            "accuracy_at_coverage_90": self.accuracy_at_coverage(0.9),
             "coverage_at_accuracy_99": self.coverage_at_accuracy(0.99),
             "ece": calibration.expected_calibration_error(self.confidence, self.correct),
             "adaptive_ece": calibration.adaptive_calibration_error(self.confidence, self.correct),
@@ -84,10 +83,10 @@ class Assessment:
 
     def plot(self) -> Any:
         """Return a figure of the risk-coverage curve and the reliability diagram, side by side."""
-        left, right = display.panels(2, "plotting an assessment", (12.0, 4.8))
-        self.risk_coverage().plot(left)
-        self.reliability().plot(right)
-        return left.figure
+        from protoattend.viz.style import side_by_side
+
+        plots = [self.risk_coverage().plot, self.reliability().plot]
+        return side_by_side(plots, "plotting an assessment", (12.0, 4.8))
 
     def _number(self, label: Any) -> int:
         numbers = [c for c, value in enumerate(self.classes.tolist()) if value == label]

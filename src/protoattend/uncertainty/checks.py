@@ -1,4 +1,4 @@
-"""What every measure of trust starts from: checked scores, and counts that no order of tied samples can change."""
+"""What every metric of confidence starts from: arrays of one length, of numbers, in the range they must have."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from protoattend.errors import UserError
 
 def checked(confidence: Any, correct: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return confidence as float64 and correct as bool, both `(n,)`, or say what is wrong with them."""
-    sure, right = np.asarray(confidence, dtype=float), checked_flags(correct, "correct")
-    if sure.shape != right.shape or sure.ndim != 1:
+    given, flags = np.asarray(confidence, dtype=float), checked_flags(correct, "correct")
+    if given.shape != flags.shape or given.ndim != 1:
         raise UserError(
-            f"confidence and correct must be of one length, but have shapes {sure.shape} and {right.shape}; pass one "
+            f"confidence and correct must be of one length, but have shapes {given.shape} and {flags.shape}; pass one "
             "number and one truth value for each sample."
         )
-    if len(sure) == 0:
+    if len(given) == 0:
         raise UserError("at least one sample is needed, but confidence is empty; pass some labelled samples.")
-    require_numbers(sure, "confidence")
-    return sure, right
+    require_numbers(given, "confidence")
+    return given, flags
 
 
 def checked_shares(confidence: Any, correct: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return the same for metrics that read confidence as a probability: it must lie in [0, 1], up to rounding."""
-    sure, right = checked(confidence, correct)
-    require_shares(sure, "confidence")
-    return np.clip(sure, 0.0, 1.0), right
+    given, flags = checked(confidence, correct)
+    require_shares(given, "confidence")
+    return np.clip(given, 0.0, 1.0), flags
 
 
 def checked_flags(flags: Any, name: str) -> np.ndarray:
     """Return truth values as bool; 0 and 1 will do, while anything else, a NaN too, is an error."""
     given = np.asarray(flags)
     if given.dtype != bool and not np.isin(given, (0, 1)).all():
-        strange = given[~np.isin(given, (0, 1))].flat[0]
-        raise UserError(f"{name} must be true or false for each sample, but holds {strange!r}; compare labels first.")
+        other = given[~np.isin(given, (0, 1))].flat[0]
+        raise UserError(f"{name} must be true or false for each sample, but holds {other!r}; compare labels first.")
     return given.astype(bool)
 
 

@@ -14,7 +14,6 @@ import numpy as np
 
 from protoattend.errors import UserError
 from protoattend.uncertainty.checks import checked, checked_flags, require_numbers, require_share
-from protoattend.viz import style as display
 
 # Thresholds that a guarantee may choose from, fixed before any sample is seen: fine where confidence is high. The first
 # is just below 1, as the weights of prototypes that all agree may sum to 0.99999994.
@@ -50,15 +49,15 @@ class RiskCoverage:
     def accuracy(self) -> np.ndarray:
         return (self.answered - self.errors) / self.answered
 
-    def risk_of_surest(self) -> np.ndarray:
-        """Return `(n,)`: the risk when the k surest samples are answered, for k = 1..n, expected over ties."""
+    def risk_of_most_confident(self) -> np.ndarray:
+        """Return `(n,)`: the risk when the k most confident samples are answered, for k = 1..n, expected over ties."""
         counts = np.arange(1, self.answered[-1] + 1)
         return np.interp(counts, np.append(0, self.answered), np.append(0, self.errors)) / counts
 
     @property
     def aurc(self) -> float:
-        """The area under the curve: the mean of the risks of the k surest samples, k = 1..n; lower is better."""
-        return float(self.risk_of_surest().mean())
+        """The area under the curve: the mean risk of the k most confident samples over k = 1..n; lower is better."""
+        return float(self.risk_of_most_confident().mean())
 
     @property
     def e_aurc(self) -> float:
@@ -72,27 +71,10 @@ class RiskCoverage:
 
         A dotted beginning is what no threshold reaches: so many samples share the highest confidence.
         """
-        ax = display.axes(ax, "plotting a risk-coverage curve")
-        top = ax.get_ylim()[1] if ax.lines else 0.0
-        look = display.next_look(ax)
-        risk = self.risk_of_surest()
-        coverage = np.arange(1, len(risk) + 1) / len(risk)
-        first = int(self.answered[0]) - 1
-        label = f"{self.name} (AURC {self.aurc:.4f})" if self.name else f"AURC {self.aurc:.4f}"
-        ax.plot(coverage[first:], risk[first:], label=label, **look)
-        if first > 0:
-            ax.plot(coverage[: first + 1], risk[: first + 1], **look | {"linestyle": ":", "linewidth": 1.2})
-            ax.plot(coverage[first], risk[first], "o", color=look["color"], markersize=4.5, zorder=3)
-        display.dress(
-            ax, title="Risk and coverage", xlabel="coverage: share of samples answered", ylabel="error of the answers"
-        )
-        display.percents(ax.xaxis)
-        display.percents(ax.yaxis)
-        # A single wrong answer among the first few may be a risk of 100 %, which would flatten all the rest.
-        settled = risk[coverage >= 0.05].max()
-        ax.set(xlim=(0, 1.01), ylim=(0, max(top, 1.25 * settled, 0.01)))
-        ax.legend(loc="upper left", frameon=False)
-        return ax
+        from protoattend.viz.curves import draw_risk_coverage
+
+        risk, reachable = self.risk_of_most_confident(), int(self.answered[0])
+        return draw_risk_coverage(ax, risk, reachable=reachable, aurc=self.aurc, name=self.name)
 
 
 def risk_coverage(confidence: Any, correct: Any, *, name: str = "") -> RiskCoverage:
@@ -102,20 +84,20 @@ def risk_coverage(confidence: Any, correct: Any, *, name: str = "") -> RiskCover
     >>> curve.coverage.tolist(), curve.errors.tolist()
     ([0.5, 0.75, 1.0], [0, 1, 1])
     """
-    sure, right = checked(confidence, correct)
-    order = np.argsort(-sure, kind="stable")
-    sure, wrong = sure[order], np.cumsum(~right[order])
-    last_of_ties = np.flatnonzero(np.append(sure[1:] != sure[:-1], True))
-    return RiskCoverage(sure[last_of_ties], last_of_ties + 1, wrong[last_of_ties], name)
+    confidence, correct = checked(confidence, correct)
+    order = np.argsort(-confidence, kind="stable")
+    descending, wrong = confidence[order], np.cumsum(~correct[order])
+    last_of_ties = np.flatnonzero(np.append(descending[1:] != descending[:-1], True))
+    return RiskCoverage(descending[last_of_ties], last_of_ties + 1, wrong[last_of_ties], name)
 
 
 def accuracy_at_coverage(confidence: Any, correct: Any, coverage: float) -> float:
-    """Return the accuracy on the surest `coverage` of the answers.
+    """Return the accuracy on the most confident `coverage` of the samples.
 
     >>> accuracy_at_coverage(np.array([0.9, 0.8, 0.1]), np.array([True, True, False]), 2 / 3)
     1.0
     """
-    risk = risk_coverage(confidence, correct).risk_of_surest()
+    risk = risk_coverage(confidence, correct).risk_of_most_confident()
     require_share(coverage, "coverage")
     return float(1 - risk[max(1, round(coverage * len(risk))) - 1])
 
@@ -156,15 +138,15 @@ def guaranteed_threshold(
     """
     from scipy.stats import binom
 
-    sure, right = checked(confidence, correct)
+    confidence, correct = checked(confidence, correct)
     require_share(accuracy, "accuracy", below_one=True)
     require_share(guarantee, "guarantee", below_one=True)
     thresholds = np.unique(np.asarray(grid, dtype=float))[::-1]
     require_numbers(thresholds, "grid")
     if len(thresholds) == 0:
-        raise UserError("grid must hold at least one threshold, but it is empty; leave it out for the usual ones.")
-    answered = np.array([int((sure >= threshold).sum()) for threshold in thresholds])
-    errors = np.array([int((~right[sure >= threshold]).sum()) for threshold in thresholds])
+        raise UserError("grid must hold at least one threshold, but it is empty; leave it out for the default.")
+    answered = np.array([int((confidence >= threshold).sum()) for threshold in thresholds])
+    errors = np.array([int((~correct[confidence >= threshold]).sum()) for threshold in thresholds])
     p_values = binom.cdf(errors, answered, 1 - accuracy)
     starts = np.arange(len(thresholds)) % STRIDE == 0
     share = (1 - guarantee) / starts.sum()
@@ -198,16 +180,9 @@ class AucCoverage:
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the curve; further ones drawn on the same axis are compared with it. Return the axis."""
-        ax = display.axes(ax, "plotting AUC against coverage")
-        label = f"{self.name} (all: {self.auc[-1]:.3f})" if self.name else f"AUC of all samples {self.auc[-1]:.3f}"
-        ax.plot(self.coverage, self.auc, label=label, **display.next_look(ax))
-        display.dress(
-            ax, title="AUC and coverage", xlabel="coverage: share of samples answered", ylabel="AUC of the answers"
-        )
-        display.percents(ax.xaxis)
-        ax.set(xlim=(0, 1.01))
-        ax.legend(loc="best", frameon=False)
-        return ax
+        from protoattend.viz.curves import draw_auc_coverage
+
+        return draw_auc_coverage(ax, self.coverage, self.auc, name=self.name)
 
 
 def auc_coverage(confidence: Any, scores: Any, positive: Any, *, name: str = "", points: int = 100) -> AucCoverage:
@@ -217,19 +192,19 @@ def auc_coverage(confidence: Any, scores: Any, positive: Any, *, name: str = "",
     """
     from sklearn.metrics import roc_auc_score
 
-    sure, flags = checked(confidence, checked_flags(positive, "positive"))
+    confidence, flags = checked(confidence, checked_flags(positive, "positive"))
     given = np.asarray(scores, dtype=float)
-    if given.shape != sure.shape:
-        raise UserError(f"scores must be one for each confidence, but have shape {given.shape} for {len(sure)}.")
+    if given.shape != confidence.shape:
+        raise UserError(f"scores must be one for each confidence, but have shape {given.shape} for {len(confidence)}.")
     require_numbers(given, "scores")
     if flags.all() or not flags.any():
         raise UserError(f"AUC needs samples of two classes, but positive is {bool(flags[0])} for all; pass others too.")
-    curve = risk_coverage(sure, flags)
+    curve = risk_coverage(confidence, flags)
     targets = np.linspace(1 / points, 1, points)
     chosen = np.unique(np.searchsorted(curve.coverage, targets).clip(max=len(curve.coverage) - 1))
     auc = np.full(len(chosen), np.nan)
     for i, threshold in enumerate(curve.thresholds[chosen]):
-        answered = sure >= threshold
+        answered = confidence >= threshold
         if flags[answered].any() and not flags[answered].all():
             auc[i] = roc_auc_score(flags[answered], given[answered])
     return AucCoverage(curve.thresholds[chosen], curve.coverage[chosen], auc, name)

@@ -11,6 +11,7 @@ import numpy as np
 from protoattend.errors import UserError
 
 UP = 2  # PNG filter: a row is stored as its difference from the one above, which compresses photographs better
+SMALL, LARGE = 96, 320  # pixels: images below are enlarged with hard edges, images above are shrunk
 COLOUR_TYPES = {2: 0, 3: 2}  # number of array axes -> PNG's number for gray and RGB
 
 

@@ -1,14 +1,12 @@
-"""One look for the plots of trust; matplotlib is imported when something is drawn and not before."""
+"""One look for all plots; matplotlib is imported when something is drawn and not before."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from protoattend.errors import MissingExtra
-from protoattend.viz.figures import AGREES, DIFFERS, INK, LINE, OFF, QUIET
-
-# Colour and line style change together, so that curves are told apart without colours too.
-LOOKS = ((AGREES, "-"), (DIFFERS, "--"), ("#2b7a4b", "-."), (OFF, (0, (1, 1.2))), ("#8a6d00", (0, (6, 1.5, 1, 1.5))))
+from protoattend.viz.palette import INK, LINE, LOOKS, QUIET
 
 
 def axes(ax: Any, purpose: str, size: tuple[float, float] = (6.2, 4.2)) -> Any:
@@ -23,6 +21,14 @@ def panels(count: int, purpose: str, size: tuple[float, float]) -> Any:
     except ImportError:
         raise MissingExtra("matplotlib", "plot", purpose) from None
     return plt.subplots(1, count, figsize=size, layout="constrained")[1]
+
+
+def side_by_side(plots: Sequence[Callable[[Any], Any]], purpose: str, size: tuple[float, float]) -> Any:
+    """Return a new figure in which each of two or more plots has drawn on an axis of its own."""
+    places = panels(len(plots), purpose, size)
+    for plot, ax in zip(plots, places, strict=True):
+        plot(ax)
+    return places[0].figure
 
 
 def dress(ax: Any, *, title: str, xlabel: str, ylabel: str) -> None:
@@ -41,6 +47,11 @@ def next_look(ax: Any) -> dict[str, Any]:
     """Return colour and line style for one more named curve on this axis."""
     colour, style = LOOKS[len(ax.get_legend_handles_labels()[0]) % len(LOOKS)]
     return {"color": colour, "linestyle": style, "linewidth": 2.0}
+
+
+def named(name: str, figure: str) -> str:
+    """Return the legend of a curve: its name, where it has one, and what it amounts to."""
+    return f"{name} ({figure})" if name else figure
 
 
 def percents(axis: Any) -> None:
