@@ -20,7 +20,7 @@ import record
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
-from protoattend import CandidateDatabase, ProtoAttendClassifier
+from protoattend import CandidateDatabase, ProtoAttendClassifier, Recipe
 from protoattend.database.condense import attention_received, most_attended
 from protoattend.database.store import encode
 from protoattend.datasets import catalogue as datasets
@@ -76,7 +76,9 @@ def train_on(name: str, seed: int, kept: Path | None) -> tuple[ProtoAttendClassi
 def train_on_digits(seed: int) -> tuple[ProtoAttendClassifier, Any, np.ndarray]:
     X, y = load_digits(return_X_y=True)
     X, X_test, y, y_test = train_test_split(X.reshape(-1, 8, 8), y, test_size=0.4, random_state=seed)
-    classifier = ProtoAttendClassifier(max_epochs=12, mixup=0.3, augment=None, random_state=seed, verbose=0)
+    classifier = ProtoAttendClassifier(
+        max_epochs=12, recipe=Recipe(mixup=0.3), augment=None, random_state=seed, verbose=0
+    )
     classifier.fit(X, y)
     return classifier, X_test, y_test
 

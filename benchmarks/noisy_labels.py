@@ -21,7 +21,7 @@ import record
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
-from protoattend import ProtoAttendClassifier
+from protoattend import ProtoAttendClassifier, Recipe
 from protoattend.baselines.plain import PlainClassifier
 from protoattend.data_quality.label_errors import inject_label_noise
 
@@ -43,7 +43,7 @@ def accuracy(way: str, *, mixup: float, rate: float, seed: int) -> float:
     images, labels = load_digits().images.astype(np.float32), load_digits().target
     X, X_test, y, y_test = train_test_split(images, labels, test_size=600, random_state=seed, stratify=labels)
     kind, own = WAYS[way]
-    clf = kind(**own, mixup=mixup, random_state=seed, verbose=0)
+    clf = kind(**own, recipe=Recipe(mixup=mixup), random_state=seed, verbose=0)
     given = inject_label_noise(y, rate, random_state=seed).labels
     if way == CORRECTED:
         given = clf.find_label_issues(X, given, cv=FOLDS).corrected(given)

@@ -22,10 +22,11 @@ import torch
 from real_encoders import efficientnet_lite0, minilm
 from sklearn.metrics import balanced_accuracy_score
 
-from protoattend import ProtoAttendClassifier, TestTimeAugmentation
+from protoattend import ProtoAttendClassifier, Recipe, TestTimeAugmentation
 from protoattend.baselines.plain import PlainClassifier
 from protoattend.data.augment import PAPER_AUGMENTATION, Augmentation
 from protoattend.datasets import catalogue as datasets
+from protoattend.datasets.adult import NUMBERS
 
 EXPLAINED = 1000  # test rows, spread over the split, whose prototypes are counted
 
@@ -41,8 +42,13 @@ class Experiment:
 
 
 # For large data: pure samples with smoothed labels, and no row held back, as the schedule ends at the best epoch.
-LARGE = {"mixup": 0.0, "label_smoothing": 0.2, "validation_fraction": 0.0, "optimizer": "sgd"}
-ALL_VIEWS = TestTimeAugmentation(mirror=True, shift=1)
+LARGE = Recipe(
+    mixup=0.0,
+    label_smoothing=0.2,
+    optimizer="sgd",
+    test_time_augmentation=TestTimeAugmentation(mirror=True, shift=1),
+)
+PURE = Recipe(mixup=0.0)
 
 EXPERIMENTS: Mapping[str, Experiment] = {
     "adult-mlp": Experiment("adult", lambda: {"encoder": "mlp"}),
@@ -50,9 +56,8 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         "adult",
         lambda: {
             "encoder": "lstm",
-            "mixup": 0.0,
+            "recipe": Recipe(mixup=0.0, weight_decay=1e-3, fixed_columns=NUMBERS),
             "learning_rate": 5e-3,
-            "weight_decay": 1e-3,
             "batch_size": 512,
             "max_epochs": 24,
         },
@@ -62,9 +67,9 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         lambda: {
             "encoder": "fast-cnn",
             "augment": Augmentation(padding=1, horizontal=True),
-            "views": ALL_VIEWS,
+            "recipe": LARGE,
             "max_epochs": 20,
-            **LARGE,
+            "validation_fraction": 0.0,
         },
     ),
     "cifar-fast-cnn": Experiment(
@@ -72,20 +77,20 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         lambda: {
             "encoder": "fast-cnn",
             "augment": Augmentation(padding=2, horizontal=True),
-            "views": ALL_VIEWS,
+            "recipe": LARGE,
             "max_epochs": 16,
-            **LARGE,
+            "validation_fraction": 0.0,
         },
     ),
     "dbpedia-vdcnn": Experiment(
-        "dbpedia", lambda: {"encoder": "vdcnn", "mixup": 0.0, "batch_size": 64, "max_epochs": 4}
+        "dbpedia", lambda: {"encoder": "vdcnn", "recipe": PURE, "batch_size": 64, "max_epochs": 4}
     ),
     "fruits-resnet32": Experiment(
         "fruits",
         lambda: {
             "encoder": "resnet32",
             "augment": PAPER_AUGMENTATION["fruits"],
-            "mixup": 0.0,
+            "recipe": PURE,
             "batch_size": 32,
             "max_epochs": 20,
         },
@@ -97,7 +102,7 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         lambda: {
             "encoder": "resnet50",
             "augment": PAPER_AUGMENTATION["isic"],
-            "mixup": 0.0,
+            "recipe": PURE,
             "batch_size": 32,
             "max_epochs": 8,
             "class_weight": "balanced",

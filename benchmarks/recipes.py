@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -21,18 +21,19 @@ import record
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from training_cost import HELD_OUT, TASKS, WIDTHS, Task, half_width
 
-from protoattend import ProtoAttendClassifier
+from protoattend import ProtoAttendClassifier, Recipe
 from protoattend.baselines.plain import PlainClassifier
+from protoattend.config import Settings
 from protoattend.datasets import catalogue as datasets
 from protoattend.training import loop
-from protoattend.training import setup as prepare
 from protoattend.training.candidates import InBatchStrategy
 from protoattend.training.evaluation import evaluate_with_prototypes, refresh_batch_norm
-from protoattend.training.fit import Data, set_up
 from protoattend.training.history import Metrics
 from protoattend.training.losses import prototype_terms
+from protoattend.training.setup import draw_seed, seeded, set_up
 
-RECIPE: Mapping[str, Any] = {"mixup": 0.0, "label_smoothing": 0.2, "optimizer": "sgd"}
+RECIPE = Recipe(mixup=0.0, label_smoothing=0.2, optimizer="sgd")
+OF_RECIPE = {each.name for each in fields(Recipe)}
 RECIPE_AS_IT_IS = "in-batch sparsemax"
 VARIANTS: Mapping[str, dict[str, Any]] = {
     RECIPE_AS_IT_IS: {},
@@ -65,11 +66,14 @@ def train(name: str, task: Task, X: np.ndarray, y: np.ndarray) -> dict[str, Any]
         "random_state": 0,
         "verbose": 0,
     }
+    changes = VARIANTS.get(name, {})
+    shared["recipe"] = replace(RECIPE, **{field: value for field, value in changes.items() if field in OF_RECIPE})
+    shared |= {field: value for field, value in changes.items() if field not in OF_RECIPE}
     if name == AVERAGED:
-        metrics = averaged(ProtoAttendClassifier(**{**shared, **RECIPE}), X, y)
+        metrics = averaged(Settings(**shared), X, y)
     else:
         kind = PlainClassifier if name == PLAIN else ProtoAttendClassifier
-        metrics = kind(**{**shared, **RECIPE, **VARIANTS.get(name, {})}).fit(X, y).history_[-1].metrics
+        metrics = kind(**shared).fit(X, y).history_[-1].metrics
     return {
         "prototype_accuracy": metrics.prototype_accuracy,
         "self_accuracy": metrics.self_accuracy,
@@ -77,24 +81,24 @@ def train(name: str, task: Task, X: np.ndarray, y: np.ndarray) -> dict[str, Any]
     }
 
 
-def averaged(params: ProtoAttendClassifier, X: np.ndarray, y: np.ndarray) -> Metrics:
+def averaged(settings: Settings, X: np.ndarray, y: np.ndarray) -> Metrics:
     """Train by the recipe, and measure an exponential moving average of the weights instead of the last ones."""
-    seed = prepare.draw_seed(params.random_state)
-    with prepare.seeded(seed) as generator:
-        setup = set_up(params.get_params(deep=False), Data(X, y, None), generator)
+    seed = draw_seed(settings.random_state)
+    with seeded(seed) as generator:
+        setup = set_up(settings, X, y, None, generator)
         data = setup.prepared
         mean = AveragedModel(setup.model, multi_avg_fn=get_ema_multi_avg_fn(DECAY))
         loop.train(
             setup.model,
             data.train,
-            setup.config,
-            loss_terms=prototype_terms(setup.config, InBatchStrategy()),
-            measure=None,
+            setup.plan,
+            loss_terms=prototype_terms(setup.plan, InBatchStrategy()),
+            evaluate=None,
             seed=seed,
             augment=setup.augment,
             on_step=lambda step: mean.update_parameters(setup.model),
         )
-        refresh_batch_norm(mean.module, data.train, setup.config.batch_size)
+        refresh_batch_norm(mean.module, data.train, setup.plan.batch_size)
         return evaluate_with_prototypes(mean.module, data.validation, data.validation_candidates(generator))
 
 
@@ -120,7 +124,7 @@ def main() -> None:
         found[name] = train(name, task, X, y)
         print(f"{name}: {found[name]}", flush=True)
         figures = {
-            "recipe": RECIPE,
+            "recipe": {"mixup": 0.0, "label_smoothing": 0.2, "optimizer": "sgd"},
             "epochs": task.epochs,
             "widths": WIDTHS,
             "held_out": HELD_OUT,

@@ -17,7 +17,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import record
 
-from protoattend import ProtoAttendClassifier
+from protoattend import ProtoAttendClassifier, Recipe
 from protoattend.baselines.plain import PlainClassifier
 from protoattend.datasets import catalogue as datasets
 from protoattend.encoders.image import FastCNN
@@ -25,7 +25,14 @@ from protoattend.encoders.image import FastCNN
 ROWS, WIDTHS = 4096, (16, 64, 128)
 FEW_INPUTS = 64  # so few that 2,048 candidates are enough for encoding most of them without gradient
 TICKS = (0.3, 0.5, 1, 2, 5, 10, 20)  # milliseconds
-COMMON = {"max_epochs": 1, "mixup": 0.0, "validation_fraction": 0.0, "random_state": 0, "verbose": 0, "augment": None}
+COMMON = {
+    "max_epochs": 1,
+    "recipe": Recipe(mixup=0.0),
+    "validation_fraction": 0.0,
+    "random_state": 0,
+    "verbose": 0,
+    "augment": None,
+}
 Ways = Mapping[str, tuple[type[Any], dict[str, Any]]]
 Curve = dict[int, dict[str, float]]  # at each size, milliseconds a row of each method
 

@@ -19,14 +19,14 @@ import torch
 from torch import nn
 from training_cost import COMMON, TASKS
 
-from protoattend import ProtoAttendClassifier
+from protoattend.config import Settings
 from protoattend.datasets import catalogue as datasets
 from protoattend.parallel import ranks
 from protoattend.training.batches import Batch, epoch_batches, make_batch
 from protoattend.training.candidates import InBatchStrategy
-from protoattend.training.fit import Data, Setup, set_up
 from protoattend.training.losses import LossTerms, prototype_terms
 from protoattend.training.optimizers import make_optimizers
+from protoattend.training.setup import Setup, set_up
 
 WARM_UP = 5
 
@@ -63,11 +63,11 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=60)
     arguments = parser.parse_args()
     train = datasets.load("fashion-mnist")
-    params = ProtoAttendClassifier(encoder="fast-cnn", augment=TASKS[0].augment, **COMMON)
-    setup = set_up(params.get_params(deep=False), Data(train.X, train.y, None), torch.Generator().manual_seed(0))
-    data, optimizers = setup.prepared.train, make_optimizers(setup.model, setup.config)
-    terms = prototype_terms(setup.config, InBatchStrategy())
-    order = epoch_batches(data, setup.config.batch_size, seed=0, epoch=0)
+    settings = Settings(encoder="fast-cnn", augment=TASKS[0].augment, **COMMON)
+    setup = set_up(settings, train.X, train.y, None, torch.Generator().manual_seed(0))
+    data, optimizers = setup.prepared.train, make_optimizers(setup.model, setup.plan)
+    terms = prototype_terms(setup.plan, InBatchStrategy())
+    order = epoch_batches(data, setup.plan.batch_size, seed=0, epoch=0)
     setup.model.train()
     for number, rows in enumerate(order[: WARM_UP + arguments.steps]):
         if number in (0, WARM_UP):
@@ -79,7 +79,7 @@ def main() -> None:
         optimizers.zero_grad()
         step(setup, terms, batch, clock)
         with clock.timing("clipping and optimizer"):
-            torch.nn.utils.clip_grad_norm_(setup.model.parameters(), setup.config.clip_norm)
+            torch.nn.utils.clip_grad_norm_(setup.model.parameters(), setup.plan.recipe.clip_norm)
             optimizers.step()
     total = sum(clock.seconds.values())
     for part, seconds in clock.seconds.items():

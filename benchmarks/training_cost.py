@@ -26,7 +26,7 @@ from rich.table import Table
 from torch import nn
 from torch.nn import functional
 
-from protoattend import ProtoAttendClassifier
+from protoattend import ProtoAttendClassifier, Recipe
 from protoattend.baselines.plain import PlainClassifier
 from protoattend.core.model import Fresh, Reencoded
 from protoattend.data.augment import Augmentation
@@ -35,7 +35,11 @@ from protoattend.encoders.image import FastCNN
 
 HELD_OUT = 10_000
 WIDTHS = (16, 64, 128)  # half of the usual ones: a quarter of the time
-COMMON = {"mixup": 0.0, "label_smoothing": 0.2, "validation_fraction": 0.0, "optimizer": "sgd", "verbose": 0}
+COMMON = {
+    "recipe": Recipe(mixup=0.0, label_smoothing=0.2, optimizer="sgd"),
+    "validation_fraction": 0.0,
+    "verbose": 0,
+}
 METHODS: Mapping[str, tuple[type[Any], dict[str, Any]]] = {
     "plain encoder": (PlainClassifier, {}),
     "in-batch softmax": (ProtoAttendClassifier, {"normalize": "softmax"}),
