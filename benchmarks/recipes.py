@@ -26,7 +26,7 @@ from protoattend.baselines.plain import PlainClassifier
 from protoattend.datasets import catalogue as datasets
 from protoattend.training import loop
 from protoattend.training import setup as prepare
-from protoattend.training.candidates import InBatchStrategy
+from protoattend.training.candidates import InBatch
 from protoattend.training.evaluation import evaluate_with_prototypes, refresh_batch_norm
 from protoattend.training.fit import Data, set_up
 from protoattend.training.history import Metrics
@@ -88,7 +88,7 @@ def averaged(params: ProtoAttendClassifier, X: np.ndarray, y: np.ndarray) -> Met
             setup.model,
             data.train,
             setup.config,
-            loss_terms=prototype_terms(setup.config, InBatchStrategy()),
+            loss_terms=prototype_terms(setup.config, InBatch()),
             measure=None,
             seed=seed,
             augment=setup.augment,

@@ -23,7 +23,7 @@ from protoattend import ProtoAttendClassifier
 from protoattend.datasets import catalogue as datasets
 from protoattend.parallel import ranks
 from protoattend.training.batches import Batch, epoch_batches, make_batch
-from protoattend.training.candidates import InBatchStrategy
+from protoattend.training.candidates import InBatch
 from protoattend.training.fit import Data, Setup, set_up
 from protoattend.training.losses import LossTerms, prototype_terms
 from protoattend.training.optimizers import make_optimizers
@@ -66,7 +66,7 @@ def main() -> None:
     params = ProtoAttendClassifier(encoder="fast-cnn", augment=TASKS[0].augment, **COMMON)
     setup = set_up(params.get_params(deep=False), Data(train.X, train.y, None), torch.Generator().manual_seed(0))
     data, optimizers = setup.prepared.train, make_optimizers(setup.model, setup.config)
-    terms = prototype_terms(setup.config, InBatchStrategy())
+    terms = prototype_terms(setup.config, InBatch())
     order = epoch_batches(data, setup.config.batch_size, seed=0, epoch=0)
     setup.model.train()
     for number, rows in enumerate(order[: WARM_UP + arguments.steps]):

@@ -36,7 +36,8 @@ from protoattend.uncertainty.conformal import Conformal
 if TYPE_CHECKING:
     from protoattend.classifier import ProtoAttendClassifier
 
-WHAT, VERSION, OLDEST = "protoattend classifier", 2, 1
+WHAT, VERSION, OLDEST = "protoattend classifier", 3, 1
+WITHOUT_TEMPERATURE = 2  # up to this version; the scale of the scores was in the query layer
 _STAGE = re.compile(r"encoder\.body\.stages\.\d+\.widen\.weight")  # of "fast-cnn": its widths are as they were in fit
 
 
@@ -100,6 +101,8 @@ def load_classifier(
     inputs = inputs_from_state(meta["inputs"]["kind"], meta["inputs"]["state"], tokenizer)
     classes = Classes(_classes_from_json(meta["classes"]))
     state = _read_state(path / "model.safetensors")
+    if meta["version"] <= WITHOUT_TEMPERATURE:
+        state["temperature"] = torch.ones(())
     encoder_of_fit = _make_encoder(params["encoder"], inputs, state)
     encoder_of_fit.views = params.get("views") or TestTimeAugmentation()
     model = make_model(

@@ -14,7 +14,7 @@ from protoattend.data.inputs import require_rows
 from protoattend.data_quality.error_analysis import ErrorAnalysis, error_analysis
 from protoattend.data_quality.judges import cross_fit_issues, leave_one_out_issues
 from protoattend.data_quality.label_errors import LabelIssues
-from protoattend.database.attention import Decisions
+from protoattend.database.attention import Attention
 from protoattend.database.store import CandidateDatabase
 from protoattend.errors import UserError
 from protoattend.explain.contrast import Contrast, contrast, explain_diverse
@@ -40,8 +40,8 @@ class TrustMixin:
     conformal_: Conformal | None
     recalibration_: Recalibration | None
     _encode: Callable[[Any], Encoded]
-    _decide: Callable[[Any], Decisions]
-    _previews: Callable[[Any], list[Any]]
+    _decide: Callable[[Any], Attention]
+    _read: Callable[[Any], tuple[Encoded, list[Any]]]
 
     def predict_or_abstain(self, X: Any, min_confidence: float) -> tuple[np.ndarray, np.ndarray]:
         """Return the labels, and which of them are answers: those with confidence of at least `min_confidence`."""
@@ -126,7 +126,7 @@ class TrustMixin:
         """Return how strange each row is `(n,)`; higher is further from the training data.
 
         "neighbours" is how far its value is from those of the candidates. "disagreement" is the paper's 1 - C_i, which
-        needs many prototypes to tell anything; "key-neighbours", "largest-score", "entropy", "own-value", "energy" and
+        needs many prototypes to tell anything; "key-neighbours", "largest-score", "own-value", "energy" and
         "own-energy" read other signals of the same forward. "combined" is `ood_detector().score(X)`, the best.
         """
         return self._strangeness(method)(X)
@@ -169,13 +169,13 @@ class TrustMixin:
 
     def contrast(self, X: Any, label: Any, top: int = 5) -> list[Contrast]:
         """Return for each row the best candidates of another label, and how much weight they lack."""
-        queries = self._encode(X).queries
-        return contrast(self.database_, queries, self._previews(X), label=label, top=top)
+        encoded, previews = self._read(X)
+        return contrast(self.database_, encoded.queries, previews, label=label, top=top)
 
     def explain_diverse(self, X: Any, top: int = 5) -> Explanations:
         """Return each row's prototypes like `explain`, but no near-copies of one another."""
-        encoded = self._encode(X)
-        return explain_diverse(self.database_, encoded, self._previews(X), top=top)
+        encoded, previews = self._read(X)
+        return explain_diverse(self.database_, encoded.queries, previews, top=top)
 
     def prototype_quality(self, X: Any, y: Any, **more: Any) -> PrototypeQuality:
         """Return how good the prototypes of labelled rows are, in numbers.

@@ -17,7 +17,8 @@ from sklearn.datasets import load_wine
 from torch import Tensor, nn
 
 from protoattend import ProtoAttendClassifier, frozen
-from protoattend.core.model import Encoded, ProtoAttend, Reencoded
+from protoattend.core import candidates as sources
+from protoattend.core.model import Encoded, ProtoAttend
 from protoattend.database.encode import encode_together
 from protoattend.errors import UserError
 from protoattend.parallel import Ranks, gather, ranks
@@ -81,7 +82,7 @@ def reencoded() -> dict[str, Tensor]:
     """Take one step with most candidates encoded without gradient, and return the gradients."""
     model = make_model("sparsemax")
     x, y = ranks().share(DATA.samples[:B]), ranks().share(DATA.labels[:B])
-    output = model(x, Reencoded(DATA.samples[B:], at_once=7))
+    output = model(x, sources.reencoded(DATA.samples[B:], at_once=7))
     torch.nn.functional.cross_entropy(output.prototype_logits, y).backward()
     size = ranks().size
     return {

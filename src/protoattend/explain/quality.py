@@ -258,10 +258,10 @@ def _shares(rows: np.ndarray, weights: np.ndarray, *, n_train: int) -> tuple[np.
         raise UserError("every input needs finite weights that are not all 0; look at what rank returns.")
     if found.dtype.kind not in "iu":
         raise UserError(f"rank must return rows of the training samples as integers, but got {found.dtype}.")
-    strange = (sizes > 0) & ((found < 0) | (found >= n_train))
-    if strange.any():
+    outside = (sizes > 0) & ((found < 0) | (found >= n_train))
+    if outside.any():
         raise UserError(
             f"rank must return rows of the {n_train} training samples, from 0 to {n_train - 1}, but got "
-            f"{found[strange][0]}; give what only fills up a weight of 0."
+            f"{found[outside][0]}; give what only fills up a weight of 0."
         )
     return np.where(sizes > 0, found, 0), sizes / sizes.sum(1, keepdims=True)

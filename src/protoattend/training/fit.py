@@ -16,7 +16,7 @@ from protoattend.core.model import ProtoAttend
 from protoattend.core.objectives import SELF, objective
 from protoattend.data.weights import warn_of_unusual_weights
 from protoattend.database.encode import decision_weight, encode_together
-from protoattend.database.n_prototypes import lengthen_queries, sharpening
+from protoattend.database.n_prototypes import temperature_for
 from protoattend.database.rows import unedited_rows
 from protoattend.database.store import CandidateDatabase
 from protoattend.encoders.build import Encoder
@@ -26,7 +26,7 @@ from protoattend.training import checkpoint
 from protoattend.training import setup as prepare
 from protoattend.training import workers as distributed
 from protoattend.training.batches import Augment
-from protoattend.training.candidates import Strategy, make_strategy
+from protoattend.training.candidates import Candidates, make_candidates
 from protoattend.training.checkpoint import Checkpoints
 from protoattend.training.compiling import compiled
 from protoattend.training.config import TrainingConfig
@@ -120,7 +120,7 @@ def fit_here(params: Mapping[str, Any], data: Data) -> tuple[CandidateDatabase, 
         setup = set_up(params, data, generator)
         batch_size = ranks().divisible(setup.config.batch_size, "batch_size") if found is None else found.batch_size()
         setup = replace(setup, config=replace(setup.config, batch_size=batch_size))
-        strategy = _strategy(params, setup)
+        candidates = _candidates(params, setup)
         if params["compile"]:
             stack.enter_context(compiled(setup.model.encoder))
         checkpointer: checkpoint.Checkpointer = checkpoint.NoCheckpointer()
@@ -131,7 +131,7 @@ def fit_here(params: Mapping[str, Any], data: Data) -> tuple[CandidateDatabase, 
                     seed=seed,
                     batch_size=batch_size,
                     identity=checkpoint.identity(params, setup.whole.everything),
-                    strategy=strategy,
+                    candidates=candidates,
                     found=found,
                 )
             )
@@ -141,7 +141,7 @@ def fit_here(params: Mapping[str, Any], data: Data) -> tuple[CandidateDatabase, 
             setup.model,
             setup.prepared.train,
             setup.config,
-            loss_terms=prototype_terms(setup.config, strategy, setup.class_weight, row_weights),
+            loss_terms=prototype_terms(setup.config, candidates, setup.class_weight, row_weights),
             measure=_measure(setup, generator),
             seed=seed,
             augment=setup.augment,
@@ -151,7 +151,7 @@ def fit_here(params: Mapping[str, Any], data: Data) -> tuple[CandidateDatabase, 
     return _database(setup, params["n_prototypes"]), history
 
 
-def _strategy(params: Mapping[str, Any], setup: Setup) -> Strategy:
+def _candidates(params: Mapping[str, Any], setup: Setup) -> Candidates:
     data, augment, device = setup.prepared.train, setup.augment, setup.device
 
     def fetch(rows: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
@@ -159,7 +159,7 @@ def _strategy(params: Mapping[str, Any], setup: Setup) -> Strategy:
         x = x if augment is None else augment(x, generator)
         return x.to(device), data.labels[rows].to(device)
 
-    return make_strategy(
+    return make_candidates(
         params["candidates"],
         fetch=fetch,
         shuffled=data.shuffled,
@@ -183,10 +183,9 @@ def _database(setup: Setup, n_prototypes: int | None) -> CandidateDatabase:
     encoded = encode_together(setup.model, candidates.samples)
     watch_queries(dead_share(encoded.queries))
     if n_prototypes is not None and setup.model.normalize == "sparsemax":  # softmax gives weight to all in any case
-        weights = torch.from_numpy(whole.weights[whole.weights > 0])
-        factor = sharpening(encoded.queries, encoded.keys, weights, n_prototypes, fewest_steps=0)
-        lengthen_queries(setup.model, factor)
-        encoded = replace(encoded, queries=factor * encoded.queries)
+        counts = torch.from_numpy(whole.weights[whole.weights > 0])
+        temperature = temperature_for(encoded.queries, encoded.keys, counts, n_prototypes, at_most=1.0)
+        setup.model.temperature.fill_(temperature)
     setup.model.encoder = setup.encoder
     decision = decision_weight(setup.model)
     rows = unedited_rows(whole.weights, candidates.labels, encoded, decision, source=whole.candidate_source())

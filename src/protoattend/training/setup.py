@@ -86,11 +86,13 @@ class Prepared:
         if self.validation is None:
             return None
         of_class = None if class_weight is None else class_weight.cpu()[self.validation.labels]
-        return replace(self.validation, weights=_product(self.validation.weights, self.validation.shares, of_class))
+        return replace(
+            self.validation, sample_weight=_product(self.validation.sample_weight, self.validation.shares, of_class)
+        )
 
     def row_weights(self, device: torch.device) -> Tensor | None:
         """Return how many times each training row counts `(n,)`; None is once each."""
-        return None if self.train.weights is None else self.train.weights.to(device)
+        return None if self.train.sample_weight is None else self.train.sample_weight.to(device)
 
 
 def draw_seed(random_state: int | np.random.RandomState | None) -> int:
@@ -310,7 +312,9 @@ def class_weights(
     if class_weight is None:
         return None
     if class_weight == "balanced":
-        counts = torch.bincount(train.labels, _product(train.weights, train.shares), minlength=len(classes)).float()
+        counts = torch.bincount(
+            train.labels, _product(train.sample_weight, train.shares), minlength=len(classes)
+        ).float()
         return (float(counts.sum()) / (len(classes) * counts)).to(device)
     if not isinstance(class_weight, Mapping):
         raise UserError(f"class_weight must be None, 'balanced' or {{label: weight}}, but got {class_weight!r}.")
