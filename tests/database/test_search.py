@@ -304,6 +304,67 @@ def test_never_more_scores_at_once_than_a_chunk(normalize: str, monkeypatch: pyt
 
 
 @normalizations
+@pytest.mark.parametrize("top", [0, 1, 3, D, D + 5])
+@pytest.mark.parametrize("counted", [False, True])
+def test_the_heaviest_are_kept_and_decisions_are_by_all(normalize: str, top: int, counted: bool) -> None:
+    queries, keys = make_case("random")
+    sample_weight = torch.arange(1, D + 1).double() / 4 if counted else None
+    candidates = replace(searchable(keys), sample_weight=sample_weight)
+    for own in (None, torch.arange(D)):
+        whole = search.attend(queries, candidates, normalize=normalize, own=own)
+        for chunk in (1, 7, 4096):
+            found = search.attend(queries, candidates, normalize=normalize, own=own, top=top, chunk=chunk)
+            for name in ("logits", "class_mass", "largest_score"):
+                torch.testing.assert_close(getattr(found, name), getattr(whole, name))
+            assert bool((found.rows.diff() >= 0).all()), "rows ascending"
+            assert found.sizes.tolist() == whole.sizes.clamp(max=top).tolist()
+            for (ours, weights), (theirs, expected) in zip(found.per_query(), whole.per_query(), strict=True):
+                assert ours.tolist() == theirs[:top].tolist()
+                torch.testing.assert_close(weights, expected[:top])
+
+
+@normalizations
+def test_fewer_prototypes_than_asked_for_are_filled_up_with_weight_0(normalize: str) -> None:
+    queries, keys = make_case("far apart")
+    found = search.attend(queries, searchable(keys), normalize=normalize, top=D)
+    positions, weights = found.heaviest(D)
+    assert positions.shape == weights.shape == (D, D)
+    assert (weights > 0).sum(1).tolist() == found.sizes.tolist()
+    assert bool((weights.diff(dim=1) <= 0).all())
+    torch.testing.assert_close(
+        weights, dense(queries, searchable(keys), normalize)[0].gather(1, positions) * (weights > 0)
+    )
+    assert found.counts(1.0).max() <= found.sizes.max()
+
+
+@normalizations
+@pytest.mark.parametrize("temperature", [0.1, 1.0, 7.0])
+def test_temperature_divides_the_scores(normalize: str, temperature: float) -> None:
+    queries, keys = make_case("random")
+    candidates = searchable(keys)
+    for some in (queries, queries[:1]):  # many, and one, which has a way of its own
+        for top in (None, 3, 0):
+            found = search.attend(some, candidates, normalize=normalize, temperature=temperature, top=top)
+            expected = search.attend(some / temperature, candidates, normalize=normalize, top=top)
+            for name in ("rows", "positions", "weights", "logits", "class_mass", "largest_score"):
+                torch.testing.assert_close(getattr(found, name), getattr(expected, name))
+
+
+@normalizations
+def test_with_top_all_scores_are_never_held(normalize: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    shapes: list[int] = []
+    keep = search.without_own
+
+    def spy(scores: Tensor, own: Tensor | None, start: int = 0) -> Tensor:
+        shapes.append(scores.shape[1])
+        return keep(scores, own, start)
+
+    monkeypatch.setattr(search, "without_own", spy)
+    search.attend(random(300, 4), searchable(random(1000, 4)), normalize=normalize, chunk=64, top=5)
+    assert max(shapes) <= 64
+
+
+@normalizations
 def test_prototypes_explain_the_decision(normalize: str) -> None:
     queries, keys = make_case("after relu")
     candidates = searchable(keys)

@@ -123,7 +123,7 @@ def test_in_a_whole_training_no_sample_meets_its_own_key(name: str, normalize: s
         nonlocal own_keys
         output = forward(x, candidates, *rest)
         with torch.no_grad():
-            keys = candidates.resolve(model, output.encoded, None, None).keys
+            keys = candidates(model, output.encoded, None, None).keys
             itself = torch.cdist(model.encode(x).keys, keys) < 1e-6
         own_keys += int(itself.sum())
         assert not output.weights[itself].any()

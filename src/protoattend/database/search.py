@@ -50,9 +50,11 @@ def attend(
     """
     choose(normalize, ("softmax", "sparsemax"), "normalize")
     one = math.sqrt(queries.shape[1]) * temperature  # what 1 is among products of queries and keys
-    if normalize == "sparsemax":
-        return joined(list(_sparsemax(queries, candidates, own, one=one, top=top, chunk=chunk)))
+    if normalize == "sparsemax" and chunk is None and _is_simple(queries, candidates):
+        return attend_one(queries, candidates, one=one, own=-1 if own is None else int(own), top=top)
     scaled = queries / one
+    if normalize == "sparsemax":
+        return joined(list(_sparsemax(scaled, candidates, own, top, chunk)))
     if top is None:
         return joined(list(_whole_softmax(scaled, candidates, own)))
     blocks = _query_blocks(scaled, own)
@@ -147,26 +149,30 @@ def _sums_of_few(masses: Tensor, candidates: Searchable, here: slice) -> Tensor:
     return torch.cat([masses @ candidates.class_scores[here], by_label], dim=1)
 
 
+def _is_simple(queries: Tensor, candidates: Searchable) -> bool:
+    """Whether there is a faster way of its own: for one query to candidates that count once."""
+    return queries.shape[0] == 1 and candidates.sample_weight is None
+
+
 def _sparsemax(
-    queries: Tensor, candidates: Searchable, own: Tensor | None, *, one: float, top: int | None, chunk: int | None
+    queries: Tensor, candidates: Searchable, own: Tensor | None, top: int | None, chunk: int | None
 ) -> Iterator[Attention]:
-    """Yield the attention of the queries in order, in as many pieces as memory asks for."""
-    if queries.shape[0] == 1 and candidates.sample_weight is None and chunk is None:
-        yield attend_one(queries, candidates, one=one, own=-1 if own is None else int(own), top=top)
-        return
-    for some, theirs in _query_blocks(queries / one, own):
+    """Yield the attention of scaled queries in order, in as many pieces as memory asks for."""
+    for some, theirs in _query_blocks(queries, own):
         yield from _sparsemax_block(some, candidates, theirs, top, chunk)
 
 
 def _sparsemax_block(
     queries: Tensor, candidates: Searchable, own: Tensor | None, top: int | None, chunk: int | None
 ) -> Iterator[Attention]:
+    if chunk is None and _is_simple(queries, candidates):
+        yield attend_one(queries, candidates, one=1.0, own=-1 if own is None else int(own), top=top)
+        return
     contenders = _contenders(queries, candidates, own, chunk)
     if contenders is None:  # flat scores: nearly all candidates contend, so take fewer queries at a time
         half = len(queries) // 2
         for part in (slice(0, half), slice(half, None)):
-            theirs = None if own is None else own[part]
-            yield from _sparsemax(queries[part], candidates, theirs, one=1.0, top=top, chunk=chunk)
+            yield from _sparsemax_block(queries[part], candidates, None if own is None else own[part], top, chunk)
         return
     rows, positions, scores, largest, reach = contenders
     shifted = (scores - largest[rows]).double()
