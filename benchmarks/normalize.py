@@ -18,7 +18,7 @@ import record
 import torch
 from torch import Tensor
 
-from protoattend.core.normalize import sparsemax
+from protoattend.core.sparsemax import sparsemax
 
 SIZES = {"1024 x 1024": (1024, 1024), "128 x 1024": (128, 1024), "128 x 32768": (128, 32768)}
 WAYS: Mapping[str, Callable[[Tensor], Tensor]] = {

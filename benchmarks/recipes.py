@@ -26,7 +26,7 @@ from protoattend.baselines.plain import PlainClassifier
 from protoattend.config import Settings
 from protoattend.datasets import catalogue as datasets
 from protoattend.training import loop
-from protoattend.training.candidates import InBatchStrategy
+from protoattend.training.candidates import InBatch
 from protoattend.training.evaluation import evaluate_with_prototypes, refresh_batch_norm
 from protoattend.training.history import Metrics
 from protoattend.training.losses import prototype_terms
@@ -92,7 +92,7 @@ def averaged(settings: Settings, X: np.ndarray, y: np.ndarray) -> Metrics:
             setup.model,
             data.train,
             setup.plan,
-            loss_terms=prototype_terms(setup.plan, InBatchStrategy()),
+            loss_terms=prototype_terms(setup.plan, InBatch()),
             evaluate=None,
             seed=seed,
             augment=setup.augment,

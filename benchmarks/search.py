@@ -30,7 +30,8 @@ from protoattend import CandidateDatabase, ProtoAttend
 from protoattend.data.inputs import Inputs, fit_inputs
 from protoattend.data.labels import Classes
 from protoattend.database.rows import Block, Blocks, Rows
-from protoattend.database.search import Searchable, attend, decide
+from protoattend.database.search import attend
+from protoattend.database.searchable import Searchable
 
 D_ATT, N_CLASSES, TOP, NEIGHBOURS = 16, 10, 10, 64
 ENTMAX_AT_MOST = 100_000  # candidates: it sorts all scores
@@ -72,7 +73,7 @@ def ways(queries: Tensor, candidates: Searchable) -> Mapping[str, Way]:
 
     found: dict[str, Way] = {
         "ours, sparsemax": lambda: attend(queries, candidates, normalize="sparsemax", top=TOP),
-        "ours, softmax": lambda: decide(queries, candidates, normalize="softmax"),
+        "ours, softmax": lambda: attend(queries, candidates, normalize="softmax", top=0),
         "faiss top 64": lambda: index.search(as_array, NEIGHBOURS),
     }
     if len(candidates.keys) <= DENSE_AT_MOST:
@@ -146,7 +147,7 @@ def ten_million() -> dict[str, float]:
             keys,
             candidates.class_scores,
             edited=torch.zeros(1, dtype=torch.bool).expand(count),
-            weights=torch.ones(1).expand(count),
+            sample_weight=torch.ones(1).expand(count),
             blocks=Blocks((block,)),
         )
         model, inputs, classes = _owner()

@@ -23,7 +23,7 @@ from protoattend.config import Settings
 from protoattend.datasets import catalogue as datasets
 from protoattend.parallel import ranks
 from protoattend.training.batches import Batch, epoch_batches, make_batch
-from protoattend.training.candidates import InBatchStrategy
+from protoattend.training.candidates import InBatch
 from protoattend.training.losses import LossTerms, prototype_terms
 from protoattend.training.optimizers import make_optimizers
 from protoattend.training.setup import Setup, set_up
@@ -66,7 +66,7 @@ def main() -> None:
     settings = Settings(encoder="fast-cnn", augment=TASKS[0].augment, **COMMON)
     setup = set_up(settings, train.X, train.y, None, torch.Generator().manual_seed(0))
     data, optimizers = setup.prepared.train, make_optimizers(setup.model, setup.plan)
-    terms = prototype_terms(setup.plan, InBatchStrategy())
+    terms = prototype_terms(setup.plan, InBatch())
     order = epoch_batches(data, setup.plan.batch_size, seed=0, epoch=0)
     setup.model.train()
     for number, rows in enumerate(order[: WARM_UP + arguments.steps]):

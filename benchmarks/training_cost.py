@@ -28,7 +28,7 @@ from torch.nn import functional
 
 from protoattend import ProtoAttendClassifier, Recipe
 from protoattend.baselines.plain import PlainClassifier
-from protoattend.core.model import Fresh, Reencoded
+from protoattend.core.candidates import fresh, reencoded
 from protoattend.data.augment import Augmentation
 from protoattend.datasets import catalogue as datasets
 from protoattend.encoders.image import FastCNN
@@ -133,7 +133,7 @@ def reencoding(task: Task, rows: tuple[np.ndarray, np.ndarray], rounds: int) -> 
     times: dict[str, list[float]] = {"all": [], "support": []}
     chosen = 0
     for turn in range(rounds + 1):
-        for name, source in (("all", Fresh(candidates)), ("support", Reencoded(candidates))):
+        for name, source in (("all", fresh(candidates)), ("support", reencoded(candidates))):
             started = time.perf_counter()
             output = model(x, source)
             functional.cross_entropy(output.prototype_logits, targets).backward()

@@ -16,7 +16,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 from protoattend import CandidateDatabase, ProtoAttendClassifier
 from protoattend.baselines.plain import PlainClassifier
 from protoattend.errors import UserError
-from protoattend.training.candidates import SampledStrategy
+from protoattend.training.candidates import Sampled
 
 QUICK: dict[str, Any] = {"max_epochs": 3, "random_state": 0, "verbose": 0}
 
@@ -24,7 +24,7 @@ QUICK: dict[str, Any] = {"max_epochs": 3, "random_state": 0, "verbose": 0}
 def rebuilt(classifier: ProtoAttendClassifier, X: Any, y: Any, weights: Any = None) -> CandidateDatabase:
     database = classifier.database_
     return CandidateDatabase.build(
-        classifier.model_, X, y, inputs=database.inputs, classes=database.classes, weights=weights
+        classifier.model_, X, y, inputs=database.inputs, classes=database.classes, sample_weight=weights
     )
 
 
@@ -74,7 +74,7 @@ def test_rows_added_later_never_get_the_number_of_a_row_left_out(wine: Any) -> N
     weights[-3:] = 0
     classifier = ProtoAttendClassifier(**QUICK).fit(X, y, sample_weight=weights)
     assert classifier.database_.add(X[:1], y[:1]).tolist() == [len(y)]
-    assert classifier.database_.weights[-1] == 1
+    assert classifier.database_.sample_weight[-1] == 1
 
 
 @pytest.mark.parametrize("normalize", ["softmax", "sparsemax"])
@@ -221,14 +221,14 @@ def test_undersampling_thins_the_database_for_good(wine: Any) -> None:
 def test_sampled_candidates_are_undersampled_in_training(wine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = wine
     drawn: list[list[int]] = []
-    draw = SampledStrategy.draw
+    draw = Sampled.draw
 
-    def spy(self: SampledStrategy, *args: Any) -> Any:
+    def spy(self: Sampled, *args: Any) -> Any:
         made = draw(self, *args)
         drawn.append(np.bincount(made.labels, minlength=3).tolist())
         return made
 
-    monkeypatch.setattr(SampledStrategy, "draw", spy)
+    monkeypatch.setattr(Sampled, "draw", spy)
     ProtoAttendClassifier(candidates="sampled", undersample={1: 0.1}, validation_fraction=0.0, **QUICK).fit(X, y)
     whole = np.array([59, round(0.1 * 71), 48])  # of which one is left to the next draw
     assert drawn
@@ -248,10 +248,10 @@ def test_files_keep_weights_shares_and_edits(wine: Any, tmp_path: Path) -> None:
     loaded = ProtoAttendClassifier.load(tmp_path / "model")
     assert loaded.get_params() == classifier.get_params()
     np.testing.assert_array_equal(loaded.database_.indices, classifier.database_.indices)
-    np.testing.assert_array_equal(loaded.database_.weights, classifier.database_.weights)
+    np.testing.assert_array_equal(loaded.database_.sample_weight, classifier.database_.sample_weight)
     from_training = ~np.isin(loaded.database_.indices, added)
     np.testing.assert_array_equal(
-        loaded.database_.weights[from_training],
+        loaded.database_.sample_weight[from_training],
         weights[loaded.database_.indices[from_training]].astype(np.float32),
     )
     np.testing.assert_array_equal(loaded.predict_proba(X), classifier.predict_proba(X))

@@ -15,8 +15,8 @@ from protoattend.core.model import Encoded
 from protoattend.data.inputs import require_rows, without_labels
 from protoattend.data.tables import TableInputs
 from protoattend.data_quality.methods import DataQualityMethods
+from protoattend.database.attention import Attention
 from protoattend.database.encode import encode
-from protoattend.database.search import Decisions
 from protoattend.database.store import CandidateDatabase, Indices
 from protoattend.encoders.pretrained import Pretrained
 from protoattend.estimator import Estimator
@@ -193,9 +193,8 @@ class ProtoAttendClassifier(ExplainMethods, UncertaintyMethods, MonitoringMethod
             queries = supposed.rows.queries
             own = torch.from_numpy(np.searchsorted(self.database_.rows.ids, supposed.rows.ids))
         else:
-            source = self._source(X)
-            shown = [self.inputs_.preview(row) for row in source]
-            queries = encode(self.model_, self.inputs_.tensor(source)).queries
+            encoded, shown = self._read(X)
+            queries = encoded.queries
         explanations = explain(supposed, queries, shown, top=top, leave_one_out=X is None)
         return (
             explanations if supposed is self.database_ else with_before(explanations, self.database_, queries, own=own)
@@ -245,10 +244,13 @@ class ProtoAttendClassifier(ExplainMethods, UncertaintyMethods, MonitoringMethod
         check_is_fitted(self)
         return encode(self.model_, self.inputs_.tensor(self._source(X)))
 
-    def _previews(self, X: Any) -> list[Any]:
-        return [self.inputs_.preview(row) for row in self._source(X)]
+    def _read(self, X: Any) -> tuple[Encoded, list[Any]]:
+        """Return X encoded, and what a person is shown of each row, from one reading of it."""
+        check_is_fitted(self)
+        source = self._source(X)
+        return encode(self.model_, self.inputs_.tensor(source)), [self.inputs_.preview(row) for row in source]
 
-    def _decide(self, X: Any) -> Decisions:
+    def _decide(self, X: Any) -> Attention:
         queries = self._encode(X).queries
         return self.database_.decide(queries)
 

@@ -83,6 +83,7 @@ def load(folder: str | os.PathLike[str], own: nn.Module | Pretrained | None) -> 
     state = _read_state(path / "model.safetensors")
     if meta["version"] < VERSION:
         meta = upgraded(path, meta, state)
+        state["temperature"] = torch.ones(())  # the scale of the scores was in the query layer
     described = meta["encoder"]
     if described["own"] and described["own"] != _how_given(own):
         raise UserError(

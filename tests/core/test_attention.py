@@ -13,7 +13,10 @@ from protoattend.core.attention import (
     class_mass,
     confidence,
     confidence_loss,
+    label_votes,
     prototype_counts,
+    ragged_class_mass,
+    ragged_prototype_counts,
     relational_attention,
     sparsity_loss,
 )
@@ -69,7 +72,7 @@ def test_unknown_normalisation() -> None:
 def test_class_mass_and_confidence_by_hand() -> None:
     weights = torch.tensor([[0.5, 0.2, 0.3, 0.0], [0.0, 0.0, 0.1, 0.9]])
     labels = torch.tensor([2, 0, 2, 3])
-    mass = class_mass(weights, labels, 5)
+    mass = class_mass(weights, label_votes(labels, 5, weights.dtype))
     torch.testing.assert_close(mass, torch.tensor([[0.2, 0, 0.8, 0, 0], [0, 0, 0.1, 0.9, 0]]))
     # Eq. 3 takes the mass at the prediction, which need not be the largest mass.
     torch.testing.assert_close(confidence(mass, torch.tensor([0, 4])), torch.tensor([0.2, 0.0]))
@@ -79,13 +82,34 @@ def test_class_mass_and_confidence_by_hand() -> None:
 def test_class_mass_sums_to_one_and_leaves_its_input() -> None:
     weights = torch.softmax(random(6, 50), 1)
     before, labels = weights.clone(), torch.arange(50) % 3
-    torch.testing.assert_close(class_mass(weights, labels, 4).sum(1), torch.ones(6, dtype=torch.float64))
+    mass = class_mass(weights, label_votes(labels, 4, weights.dtype))
+    torch.testing.assert_close(mass.sum(1), torch.ones(6, dtype=torch.float64))
     assert torch.equal(weights, before)
 
 
 def test_class_mass_carries_gradient() -> None:
     weights, labels = torch.softmax(random(3, 6), 1).requires_grad_(), torch.tensor([0, 1, 1, 0, 2, 2])
-    assert torch.autograd.gradcheck(lambda w: class_mass(w, labels, 3), (weights,))
+    assert torch.autograd.gradcheck(lambda w: class_mass(w, label_votes(labels, 3, w.dtype)), (weights,))
+
+
+def test_a_list_of_weights_has_the_class_mass_of_the_matrix() -> None:
+    weights = torch.softmax(8 * random(6, 50), 1)
+    weights[weights < 0.01] = 0
+    rows, columns = weights.nonzero(as_tuple=True)
+    labels = torch.arange(50) % 3
+    found = ragged_class_mass(labels[columns], weights[rows, columns], 4, rows, 6)
+    torch.testing.assert_close(found, class_mass(weights, label_votes(labels, 4, weights.dtype)))
+    torch.testing.assert_close(ragged_class_mass(labels, weights[2], 4)[0], found[2])
+
+
+@pytest.mark.parametrize("share", [0.3, 0.5, 0.95, 1.0])
+def test_a_list_of_weights_has_the_counts_of_the_matrix(share: float) -> None:
+    weights = torch.softmax(8 * random(6, 50), 1)
+    weights[weights < 0.01] = 0
+    weights = (weights / weights.sum(1, keepdim=True)).sort(1, descending=True).values
+    rows, columns = weights.nonzero(as_tuple=True)
+    found = ragged_prototype_counts(weights[rows, columns], rows, 6, share)
+    assert found.tolist() == prototype_counts(weights, share).tolist()
 
 
 def test_sparsity_loss_is_the_mean_entropy() -> None:

@@ -9,7 +9,7 @@ from protoattend.core.mixup import Mix
 from protoattend.core.model import Encoded
 from protoattend.encoders.build import build_encoder
 from protoattend.training.batches import Batch
-from protoattend.training.candidates import BankStrategy, InBatchStrategy
+from protoattend.training.candidates import Bank, InBatch
 
 
 def draw(size: int = 12, strength: float = 1.0, seed: int = 0) -> Mix:
@@ -46,7 +46,7 @@ def test_no_input_may_attend_to_a_part_of_itself(seed: int) -> None:
     mix = draw(seed=seed)
     parts = [{int(rows[i]), int(rows[mix.partner[i]])} for i in range(12)]
     batch = Batch(rows, rows % 3, rows, mix)
-    excluded = InBatchStrategy().draw(batch, 0.0).exclude(batch.parents)
+    excluded = InBatch().draw(batch, 0.0).exclude(batch.parents)
     assert excluded.tolist() == [[bool(parts[i] & parts[j]) for j in range(12)] for i in range(12)]
 
 
@@ -54,7 +54,7 @@ def test_a_bank_knows_what_its_blends_are_mostly_made_of() -> None:
     first = Batch(
         torch.zeros(3, 1), torch.zeros(3), torch.tensor([1, 2, 3]), Mix(torch.tensor([1, 2, 0]), torch.ones(3))
     )
-    bank = BankStrategy(8)
+    bank = Bank(8)
     bank.remember(Encoded(torch.zeros(3, 2), torch.zeros(3, 2), torch.zeros(3, 2)), first)
     pure = Batch(torch.zeros(2, 1), torch.zeros(2), torch.tensor([3, 9]))
     excluded = bank.draw(pure, 0.5).exclude(pure.parents)

@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from protoattend.core.model import BatchAndStored, Candidates, Encoded, Fresh, InBatch, ProtoAttend, Stored
+from protoattend.core.candidates import CandidateSource, batch_and_stored, fresh, in_batch, stored
+from protoattend.core.model import Encoded, ProtoAttend
 from protoattend.errors import UserError
 
 NORMALIZE = ("softmax", "sparsemax")
@@ -37,7 +38,7 @@ def diagonal(n: int) -> Tensor:
     return torch.eye(n, dtype=torch.bool)
 
 
-def gradients(model: ProtoAttend, candidates: Candidates, exclude: Tensor | None) -> dict[str, Tensor]:
+def gradients(model: ProtoAttend, candidates: CandidateSource, exclude: Tensor | None) -> dict[str, Tensor]:
     output = model(samples(5), candidates, exclude)
     loss = (output.joint_logits**2).sum() + output.weights.square().sum()
     names, parameters = zip(*model.named_parameters(), strict=True)
@@ -49,10 +50,10 @@ def test_every_source_gives_the_same_for_the_same_candidates(normalize: str) -> 
     model, x = make(normalize), samples(5)
     encoded = model.encode(x)
     exclude = diagonal(5)
-    reference = model(x, InBatch(), exclude)
-    stored = Stored(encoded.keys.detach(), encoded.values.detach())
-    parts = BatchAndStored(encoded.keys[3:].detach(), encoded.values[3:].detach())
-    for candidates in (Fresh(x), stored):
+    reference = model(x, in_batch, exclude)
+    kept = stored(encoded.keys.detach(), encoded.values.detach())
+    parts = batch_and_stored(encoded.keys[3:].detach(), encoded.values[3:].detach())
+    for candidates in (fresh(x), kept):
         close(model(x, candidates, exclude).weights, reference.weights)
         close(model(x, candidates, exclude).prototype_logits, reference.prototype_logits)
     front = torch.zeros(5, 7, dtype=torch.bool)
@@ -66,7 +67,7 @@ def test_every_source_gives_the_same_for_the_same_candidates(normalize: str) -> 
 def test_in_batch_has_the_gradient_of_two_passes(normalize: str) -> None:
     """One encoder pass serves both sides: its gradient is that of encoding inputs and candidates apart."""
     model = make(normalize)
-    once, twice = (gradients(model, source, diagonal(5)) for source in (InBatch(), Fresh(samples(5))))
+    once, twice = (gradients(model, source, diagonal(5)) for source in (in_batch, fresh(samples(5))))
     for name in once:
         close(once[name], twice[name], 1e-10)
 
@@ -78,18 +79,18 @@ def test_stored_candidates_carry_no_gradient(normalize: str) -> None:
     with torch.no_grad():
         encoded = model.encode(others)
     names, parameters = zip(*((n, p) for n, p in model.named_parameters() if n.startswith("key")), strict=True)
-    for candidates in (Stored(encoded.keys, encoded.values), Fresh(others)):
+    for candidates, carry in ((stored(encoded.keys, encoded.values), False), (fresh(others), True)):
         logits = model(samples(5), candidates).prototype_logits
         found = torch.autograd.grad(logits.square().sum(), parameters, allow_unused=True)
         for name, gradient in zip(names, found, strict=True):
-            assert (gradient is not None and bool(gradient.any())) == isinstance(candidates, Fresh), name
+            assert (gradient is not None and bool(gradient.any())) == carry, name
 
 
 def test_gradient_reaches_the_samples_of_fresh_candidates_but_not_the_excluded() -> None:
     model, candidate_x = make("softmax"), samples(4, seed=3).requires_grad_()
     exclude = torch.zeros(5, 4, dtype=torch.bool)
     exclude[:, 1] = True
-    model(samples(5), Fresh(candidate_x), exclude).prototype_logits.sum().backward()
+    model(samples(5), fresh(candidate_x), exclude).prototype_logits.sum().backward()
     assert candidate_x.grad is not None
     assert candidate_x.grad.any(dim=1).tolist() == [True, False, True, True]
 
@@ -98,7 +99,7 @@ def test_gradient_reaches_the_samples_of_fresh_candidates_but_not_the_excluded()
 @pytest.mark.parametrize("alpha", [0.0, 0.2, 0.5, 1.0])
 def test_logits_are_the_decision_on_the_convex_combination(normalize: str, alpha: float) -> None:
     model, x = make(normalize), samples(5)
-    output = model(x, InBatch(), diagonal(5))
+    output = model(x, in_batch, diagonal(5))
     combined = (1 - alpha) * output.encoded.values + alpha * output.mixture
     close(output.logits(alpha), model.decision(combined))
     close(output.joint_logits, output.logits(0.5))
@@ -107,8 +108,8 @@ def test_logits_are_the_decision_on_the_convex_combination(normalize: str, alpha
 
 def test_self_logits_need_no_candidates() -> None:
     model, x = make(), samples(5)
-    close(model.self_logits(x), model(x, InBatch()).self_logits)
-    close(model.self_logits(x), model(x, Fresh(samples(9, seed=4))).logits(0.0))
+    close(model.self_logits(x), model(x, in_batch).self_logits)
+    close(model.self_logits(x), model(x, fresh(samples(9, seed=4))).logits(0.0))
 
 
 @normalizations
@@ -117,7 +118,7 @@ def test_excluding_is_leaving_out(normalize: str) -> None:
     exclude = torch.zeros(5, 9, dtype=torch.bool)
     exclude[:, [0, 4, 8]] = True
     kept = [1, 2, 3, 5, 6, 7]
-    full, part = model(x, Fresh(others), exclude), model(x, Fresh(others[kept]))
+    full, part = model(x, fresh(others), exclude), model(x, fresh(others[kept]))
     close(full.weights[:, kept], part.weights)
     close(full.prototype_logits, part.prototype_logits)
     assert not full.weights[:, [0, 4, 8]].any()
@@ -127,7 +128,7 @@ def test_excluding_is_leaving_out(normalize: str) -> None:
 def test_the_order_of_candidates_does_not_matter(normalize: str) -> None:
     model, x, others = make(normalize), samples(5), samples(9, seed=4)
     order = torch.randperm(9, generator=torch.Generator().manual_seed(0))
-    one, other = model(x, Fresh(others)), model(x, Fresh(others[order]))
+    one, other = model(x, fresh(others)), model(x, fresh(others[order]))
     close(one.weights[:, order], other.weights)
     close(one.prototype_logits, other.prototype_logits)
 
@@ -135,7 +136,7 @@ def test_the_order_of_candidates_does_not_matter(normalize: str) -> None:
 @normalizations
 def test_rows_of_a_batch_do_not_meet(normalize: str) -> None:
     """The decision on an input must not depend on which others are asked about at the same time."""
-    model, x, others = make(normalize), samples(5), Fresh(samples(9, seed=4))
+    model, x, others = make(normalize), samples(5), fresh(samples(9, seed=4))
     apart = torch.cat([model(row[None], others).prototype_logits for row in x])
     close(model(x, others).prototype_logits, apart)
 
@@ -156,7 +157,7 @@ def test_heads_are_those_of_the_paper() -> None:
 
 def test_a_single_input_and_a_single_candidate() -> None:
     model, candidate = make(), samples(1, seed=4)
-    output = model(samples(1), Fresh(candidate))
+    output = model(samples(1), fresh(candidate))
     assert output.weights.tolist() == [[1.0]]
     close(output.prototype_logits, model.self_logits(candidate))
 
@@ -164,7 +165,7 @@ def test_a_single_input_and_a_single_candidate() -> None:
 @normalizations
 def test_a_lone_sample_cannot_attend_to_itself(normalize: str) -> None:
     with pytest.raises(UserError, match="at least one candidate"):
-        make(normalize)(samples(1), InBatch(), diagonal(1))
+        make(normalize)(samples(1), in_batch, diagonal(1))
 
 
 def test_width_from_the_encoder_or_the_argument() -> None:
@@ -175,7 +176,7 @@ def test_width_from_the_encoder_or_the_argument() -> None:
             return x[:, :3, :2, :2]  # (B, 3, 2, 2): the model flattens it
 
     model = ProtoAttend(Convolutional(), 2)
-    assert model(torch.randn(4, 3, 5, 5), InBatch(), diagonal(4)).prototype_logits.shape == (4, 2)
+    assert model(torch.randn(4, 3, 5, 5), in_batch, diagonal(4)).prototype_logits.shape == (4, 2)
 
 
 def test_unknown_normalisation_fails_at_once() -> None:
@@ -195,7 +196,7 @@ class Predictor(nn.Module):
         self.register_buffer("values", encoded.values)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.model(x, Stored(self.keys, self.values)).prototype_logits
+        return self.model(x, stored(self.keys, self.values)).prototype_logits
 
 
 @normalizations
@@ -229,7 +230,7 @@ def test_training_step_compiles_as_one_graph(normalize: str) -> None:
     model, x = make(normalize), samples(5)
 
     def loss(x: Tensor, exclude: Tensor) -> Tensor:
-        output = model(x, InBatch(), exclude)
+        output = model(x, in_batch, exclude)
         return output.joint_logits.square().sum() + output.weights.square().sum()
 
     found = []

@@ -11,8 +11,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from protoattend.core import normalize
-from protoattend.core.normalize import _sparsemax_by_sort, normalizer, softmax, sparsemax, sparsemax_threshold
+from protoattend.core import sparsemax as inside
+from protoattend.core.normalize import normalizer, softmax
+from protoattend.core.sparsemax import _sparsemax_by_sort, sparsemax, sparsemax_threshold
 from protoattend.errors import UserError
 
 INF, NAN = torch.inf, torch.nan
@@ -221,14 +222,14 @@ def _forbid(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> None:
 
 def test_eager_takes_the_newton_path(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
-    threshold = normalize.sparsemax_threshold
+    threshold = inside.sparsemax_threshold
 
     def spy(shifted: Tensor, weights: Tensor | None) -> Tensor:
         calls.append(tuple(shifted.shape))
         return threshold(shifted, weights)
 
-    monkeypatch.setattr(normalize, "sparsemax_threshold", spy)
-    _forbid(monkeypatch, normalize, "_sparsemax_by_sort")
+    monkeypatch.setattr(inside, "sparsemax_threshold", spy)
+    _forbid(monkeypatch, inside, "_sparsemax_by_sort")
     close(sparsemax(torch.zeros(2, 3, requires_grad=True)).detach(), torch.full((2, 3), 1 / 3))
     assert calls == [(2, 3)]
 
@@ -245,7 +246,7 @@ def _capture(graphs: list[str]) -> Callable[..., Any]:
 
 def test_compiling_takes_the_sort_path(monkeypatch: pytest.MonkeyPatch) -> None:
     torch.compiler.reset()
-    _forbid(monkeypatch, normalize, "sparsemax_threshold")
+    _forbid(monkeypatch, inside, "sparsemax_threshold")
     graphs: list[str] = []
     compiled = torch.compile(lambda z: sparsemax(z), fullgraph=True, backend=_capture(graphs))
     scores = torch.tensor(WIDE)

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from protoattend.core import normalize
-from protoattend.core.normalize import sparsemax
+from protoattend.core import sparsemax as inside
+from protoattend.core.sparsemax import sparsemax
 
 SHARP = 6 * torch.randn(5, 200, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
 WEIGHTS = torch.linspace(0.1, 4, 200, dtype=torch.float64)
@@ -18,7 +18,7 @@ WEIGHTS = torch.linspace(0.1, 4, 200, dtype=torch.float64)
 def ways_taken(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     taken: list[str] = []
     for name in ("_AmongFew", "_AmongAll"):
-        way = getattr(normalize, name)
+        way = getattr(inside, name)
 
         class Watched:
             @staticmethod
@@ -26,7 +26,7 @@ def ways_taken(monkeypatch: pytest.MonkeyPatch) -> list[str]:
                 taken.append(name)
                 return way.apply(*args)
 
-        monkeypatch.setattr(normalize, name, Watched)
+        monkeypatch.setattr(inside, name, Watched)
     return taken
 
 
@@ -35,9 +35,9 @@ def test_both_ways_agree(weights: Tensor | None, monkeypatch: pytest.MonkeyPatch
     taken = ways_taken(monkeypatch)
     found = []
     for few in (16, 10**9):
-        monkeypatch.setattr(normalize, "FEW", few)
+        monkeypatch.setattr(inside, "FEW", few)
         scores = SHARP.clone().requires_grad_()
-        projected = sparsemax(scores, weights=weights)
+        projected = sparsemax(scores, sample_weight=weights)
         (projected * torch.arange(200.0)).square().sum().backward()
         found.append((projected.detach(), scores.grad))
     assert taken == ["_AmongFew", "_AmongAll"]
@@ -55,7 +55,7 @@ def test_flat_scores_go_through_the_matrix(monkeypatch: pytest.MonkeyPatch) -> N
 def test_gradient_where_few_contend(weights: Tensor | None, monkeypatch: pytest.MonkeyPatch) -> None:
     taken = ways_taken(monkeypatch)
     scores = SHARP.clone().requires_grad_()
-    assert torch.autograd.gradcheck(lambda z: sparsemax(z, weights=weights), scores)
+    assert torch.autograd.gradcheck(lambda z: sparsemax(z, sample_weight=weights), scores)
     assert set(taken) == {"_AmongFew"}
 
 

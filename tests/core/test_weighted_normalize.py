@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from protoattend.core.attention import attention_scores, relational_attention
-from protoattend.core.normalize import softmax, sparsemax
+from protoattend.core.normalize import softmax
+from protoattend.core.sparsemax import sparsemax
 from protoattend.errors import UserError
 
 INF = torch.inf
@@ -50,14 +51,14 @@ def by_repetition(
     ],
 )
 def test_sparsemax_by_hand(scores: list[float], counts: list[float], weights: list[float]) -> None:
-    close(sparsemax(torch.tensor([scores]), weights=torch.tensor(counts)), [weights], 1e-6)
+    close(sparsemax(torch.tensor([scores]), sample_weight=torch.tensor(counts)), [weights], 1e-6)
 
 
 def test_softmax_by_hand() -> None:
     scores = torch.tensor([[0.0, 2.0, -1.0]], dtype=torch.float64)
     counts = torch.tensor([2.0, 0.5, 0.0], dtype=torch.float64)
     masses = torch.tensor([[2.0, 0.5 * torch.e**2, 0.0]], dtype=torch.float64)
-    close(softmax(scores, weights=counts), masses / masses.sum())
+    close(softmax(scores, sample_weight=counts), masses / masses.sum())
 
 
 @both
@@ -71,7 +72,7 @@ def test_equals_repetition(normal: Callable[..., Tensor], scale: float, holes: b
     if exclude is not None:
         exclude[:, 3] = False
     before = scores.clone()
-    found = normal(scores, exclude=exclude, weights=counts.double())
+    found = normal(scores, exclude=exclude, sample_weight=counts.double())
     close(found, by_repetition(normal, scores, counts, exclude))
     close(found.sum(1), torch.ones(12))
     assert not found[:, counts == 0].any()
@@ -88,7 +89,7 @@ entries = st.lists(st.tuples(st.one_of(levels, st.floats(-4, 4)), st.integers(0,
 def test_equals_repetition_for_any_row(normal: Callable[..., Tensor], drawn: list[tuple[float, int]]) -> None:
     scores = torch.tensor([[score for score, _ in drawn]], dtype=torch.float64)
     counts = torch.tensor([count for _, count in drawn])
-    close(normal(scores, weights=counts.double()), by_repetition(normal, scores, counts))
+    close(normal(scores, sample_weight=counts.double()), by_repetition(normal, scores, counts))
 
 
 @settings(max_examples=150, deadline=None)
@@ -101,13 +102,13 @@ def test_sparsemax_of_any_weights_solves_its_equation(drawn: list[tuple[float, f
         enough = sum(w * max(z - middle, 0.0) for z, w in drawn) >= 1
         low, high = (middle, high) if enough else (low, middle)
     scores, weights = (torch.tensor(column, dtype=torch.float64) for column in zip(*drawn, strict=True))
-    close(sparsemax(scores[None], weights=weights), [[w * max(z - low, 0.0) for z, w in drawn]])
+    close(sparsemax(scores[None], sample_weight=weights), [[w * max(z - low, 0.0) for z, w in drawn]])
 
 
 @both
 def test_weights_of_one_change_nothing(normal: Callable[..., Tensor]) -> None:
     scores = random(20, 30)
-    close(normal(scores, weights=torch.ones(30, dtype=torch.float64)), normal(scores))
+    close(normal(scores, sample_weight=torch.ones(30, dtype=torch.float64)), normal(scores))
 
 
 @both
@@ -115,8 +116,8 @@ def test_weights_of_one_change_nothing(normal: Callable[..., Tensor]) -> None:
 def test_along_any_dim(normal: Callable[..., Tensor], dim: int) -> None:
     scores = random(3, 4, 5)
     weights = torch.arange(scores.shape[dim], dtype=torch.float64) + 0.5
-    found = normal(scores, dim, weights=weights)
-    close(found.movedim(dim, -1), normal(scores.movedim(dim, -1), weights=weights))
+    found = normal(scores, dim, sample_weight=weights)
+    close(found.movedim(dim, -1), normal(scores.movedim(dim, -1), sample_weight=weights))
     close(found.sum(dim), torch.ones_like(found.sum(dim)))
 
 
@@ -124,21 +125,23 @@ def test_along_any_dim(normal: Callable[..., Tensor], dim: int) -> None:
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
 def test_precision_is_that_of_the_scores(normal: Callable[..., Tensor], dtype: torch.dtype) -> None:
     scores, weights = random(2, 50).to(dtype), torch.rand(50, generator=torch.Generator().manual_seed(1)) + 0.1
-    found = normal(scores, weights=weights)
+    found = normal(scores, sample_weight=weights)
     assert found.dtype == dtype
     if dtype != torch.float32:
-        assert torch.equal(found, normal(scores.float(), weights=weights).to(dtype))
+        assert torch.equal(found, normal(scores.float(), sample_weight=weights).to(dtype))
 
 
 @both
 def test_errors_are_those_without_weights(normal: Callable[..., Tensor]) -> None:
     ones = torch.ones(3)
     with pytest.raises(UserError, match="must be finite"):
-        normal(torch.tensor([[0.0, torch.nan, 1.0]]), weights=ones)
+        normal(torch.tensor([[0.0, torch.nan, 1.0]]), sample_weight=ones)
     with pytest.raises(UserError, match="at least one candidate"):
-        normal(torch.zeros(1, 3), weights=0 * ones)
+        normal(torch.zeros(1, 3), sample_weight=0 * ones)
     with pytest.raises(UserError, match="at least one candidate"):
-        normal(torch.zeros(1, 3), exclude=torch.tensor([[False, True, True]]), weights=torch.tensor([0.0, 1.0, 1.0]))
+        normal(
+            torch.zeros(1, 3), exclude=torch.tensor([[False, True, True]]), sample_weight=torch.tensor([0.0, 1.0, 1.0])
+        )
 
 
 @both
@@ -151,7 +154,7 @@ def test_gradcheck(normal: Callable[..., Tensor], seed: int) -> None:
     exclude = torch.rand(4, 7, generator=generator) < 0.35
     exclude[:, 2] = False
     assert torch.autograd.gradcheck(
-        lambda z: normal(z, exclude=exclude, weights=weights), (scores.requires_grad_(),), atol=1e-6
+        lambda z: normal(z, exclude=exclude, sample_weight=weights), (scores.requires_grad_(),), atol=1e-6
     )
 
 
@@ -160,7 +163,7 @@ def test_gradient_equals_that_of_the_copies(normal: Callable[..., Tensor]) -> No
     scores, upstream = random(6, 8), random(6, 8, seed=1)
     counts = torch.tensor([1, 2, 0, 5, 1, 3, 1, 2])
     gradients = []
-    for weigh in (lambda z: normal(z, weights=counts.double()), lambda z: by_repetition(normal, z, counts)):
+    for weigh in (lambda z: normal(z, sample_weight=counts.double()), lambda z: by_repetition(normal, z, counts)):
         leaf = scores.clone().requires_grad_()
         gradients += torch.autograd.grad(weigh(leaf), leaf, upstream)
     close(*gradients)
@@ -170,7 +173,7 @@ def test_sparsemax_gradient_by_formula() -> None:
     """w_j (g_j - sum_S w g / sum_S w) on the support S, and nothing off it."""
     scores, upstream = random(5, 8).requires_grad_(), random(5, 8, seed=1)
     weights = torch.linspace(0.2, 3, 8, dtype=torch.float64)
-    projected = sparsemax(scores, weights=weights)
+    projected = sparsemax(scores, sample_weight=weights)
     (gradient,) = torch.autograd.grad(projected, scores, upstream)
     on_support = weights * (projected > 0)
     mean = (on_support * upstream).sum(1, keepdim=True) / on_support.sum(1, keepdim=True)
@@ -181,8 +184,8 @@ def test_sparsemax_gradient_by_formula() -> None:
 def test_an_excluded_score_may_be_anything(normal: Callable[..., Tensor]) -> None:
     scores = torch.tensor([[torch.nan, 1.0, 0.5, INF]], requires_grad=True)
     weights = torch.tensor([1.0, 2.0, 3.0, 0.5])
-    found = normal(scores, exclude=torch.tensor([[True, False, False, True]]), weights=weights)
-    close(found[:, 1:3].detach(), normal(torch.tensor([[1.0, 0.5]]), weights=weights[1:3]), 1e-6)
+    found = normal(scores, exclude=torch.tensor([[True, False, False, True]]), sample_weight=weights)
+    close(found[:, 1:3].detach(), normal(torch.tensor([[1.0, 0.5]]), sample_weight=weights[1:3]), 1e-6)
     found[0, 1].backward()
     assert scores.grad is not None
     assert bool(torch.isfinite(scores.grad).all())
@@ -191,9 +194,9 @@ def test_an_excluded_score_may_be_anything(normal: Callable[..., Tensor]) -> Non
 @both
 def test_compiles_as_one_graph(normal: Callable[..., Tensor]) -> None:
     torch.compiler.reset()
-    compiled = torch.compile(lambda z, w: normal(z, weights=w), fullgraph=True, backend="eager")
+    compiled = torch.compile(lambda z, w: normal(z, sample_weight=w), fullgraph=True, backend="eager")
     scores, weights = random(4, 6), torch.tensor([1.0, 2.0, 0.0, 0.5, 1.0, 9.0], dtype=torch.float64)
-    close(compiled(scores, weights), normal(scores, weights=weights))
+    close(compiled(scores, weights), normal(scores, sample_weight=weights))
 
 
 @pytest.mark.parametrize("name", ["softmax", "sparsemax"])
@@ -201,5 +204,5 @@ def test_relational_attention_hands_them_on(name: str) -> None:
     queries, keys = random(5, 4), random(7, 4, seed=1)
     weights = torch.rand(7, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
     normal = {"softmax": softmax, "sparsemax": sparsemax}[name]
-    expected = normal(attention_scores(queries, keys), weights=weights)
-    close(relational_attention(queries, keys, normalize=name, candidate_weights=weights), expected)
+    expected = normal(attention_scores(queries, keys), sample_weight=weights)
+    close(relational_attention(queries, keys, normalize=name, sample_weight=weights), expected)

@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from protoattend import ProtoAttendClassifier
-from protoattend.core.normalize import sparsemax
+from protoattend.core.attention import attention_scores
+from protoattend.core.sparsemax import sparsemax
 from protoattend.errors import UserError
 from protoattend.explain.contrast import diverse, needed_weight
 
@@ -30,7 +31,8 @@ def dense(classifier: ProtoAttendClassifier, X: np.ndarray) -> tuple[np.ndarray,
     model = classifier.model_
     with torch.no_grad():
         queries = model.encode(classifier.inputs_.tensor(classifier.inputs_.source(X))).queries
-    return sparsemax(queries @ database.rows.keys.T / queries.shape[1] ** 0.5).numpy(), database.class_scores.numpy()
+    scores = attention_scores(queries, database.rows.keys, database.temperature)
+    return sparsemax(scores).numpy(), database.class_scores.numpy()
 
 
 def test_mistakes_against_dense_attention(noisy_wine: Any) -> None:
@@ -58,7 +60,10 @@ def test_mistakes_against_dense_attention(noisy_wine: Any) -> None:
     rest = np.delete(np.arange(len(scores)), found.harmful[0].index)
     queries = classifier._encode(X).queries
     without = (
-        sparsemax(queries @ classifier.database_.rows.keys[rest].T / queries.shape[1] ** 0.5).numpy() @ scores[rest]
+        sparsemax(
+            attention_scores(queries, classifier.database_.rows.keys[rest], classifier.database_.temperature)
+        ).numpy()
+        @ scores[rest]
     )
     then = without.argmax(1) == y
     assert found.harmful[0].fixed == np.sum(then & wrong)
@@ -141,9 +146,9 @@ def test_diversity_of_rounded_keys_is_in_the_scale_of_values(noisy_wine: Any, dt
     rounded.database_ = classifier.database_.quantize_keys(dtype)
     np.testing.assert_allclose(rounded.database_.keys, classifier.database_.rows.keys, atol=0.02)
     features = torch.cat([rounded.database_.keys, rounded.database_.rows.values], dim=1)
-    found = rounded.database_.prototypes(classifier._encode(X).queries)
-    for explanation, used in zip(rounded.explain_diverse(X, top=3), found, strict=True):
-        chosen = used.positions[diverse(used.weights, features[used.positions], 3)]
+    found = rounded.database_.attend(classifier._encode(X).queries).per_query()
+    for explanation, (positions, weights) in zip(rounded.explain_diverse(X, top=3), found, strict=True):
+        chosen = positions[diverse(weights, features[positions], 3)]
         assert [prototype.index for prototype in explanation.prototypes] == chosen.tolist()
 
 

@@ -17,7 +17,7 @@ def open_again(database: CandidateDatabase, folder: Path) -> CandidateDatabase:
 def assert_same(one: CandidateDatabase, other: CandidateDatabase) -> None:
     for name in ("ids", "source"):
         np.testing.assert_array_equal(getattr(one.rows, name), getattr(other.rows, name))
-    for name in ("labels", "keys", "class_scores", "edited", "weights", "queries", "values"):
+    for name in ("labels", "keys", "class_scores", "edited", "sample_weight", "queries", "values"):
         assert torch.equal(getattr(one.rows, name), getattr(other.rows, name)), name
     assert torch.equal(one.decide(one.rows.queries).logits, other.decide(one.rows.queries).logits)
     assert one._next_id == other._next_id

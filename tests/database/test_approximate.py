@@ -67,13 +67,12 @@ def test_all_candidates_found_is_exact_attention(database: CandidateDatabase, en
         torch.testing.assert_close(found.largest_score, exact.largest_score, atol=1e-4, rtol=1e-4)
         assert found.missed is not None
         assert float(found.missed.max()) == 0
-        for one, other in zip(
-            approximate.prototypes(queries, own=exclude), database.prototypes(queries, own=exclude), strict=True
-        ):
-            assert float(one.weights.sum()) == pytest.approx(1, abs=1e-4)
-            dense = torch.zeros(2, len(database))
-            dense[0, one.positions], dense[1, other.positions] = one.weights, other.weights
-            torch.testing.assert_close(dense[0], dense[1], atol=1e-4, rtol=0)
+        dense = torch.zeros(2, len(database), len(database))
+        for whole, search in zip(dense, (approximate, database), strict=True):
+            attended = search.attend(queries, own=exclude)
+            whole[attended.rows, attended.positions] = attended.weights
+        torch.testing.assert_close(dense[0], dense[1], atol=1e-4, rtol=0)
+        torch.testing.assert_close(dense.sum(2), torch.ones(2, len(database)), atol=1e-4, rtol=0)
 
 
 def test_what_is_missed_is_bounded(database: CandidateDatabase, engine: Neighbours) -> None:

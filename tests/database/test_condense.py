@@ -25,7 +25,9 @@ def test_attention_received_is_that_of_dense_attention(
     database.model.normalize = normalize
     rows = database.rows
     itself = torch.eye(len(rows), dtype=torch.bool)
-    weights = relational_attention(rows.queries, rows.keys, normalize=normalize, exclude=itself)
+    weights = relational_attention(
+        rows.queries, rows.keys, normalize=normalize, temperature=database.temperature, exclude=itself
+    )
     np.testing.assert_allclose(attention_received(database), weights.sum(0), atol=1e-4)
     assert attention_received(database).sum() == pytest.approx(len(rows), rel=1e-5)
 

@@ -75,13 +75,13 @@ def test_two_editors_do_not_overwrite_each_other(opened: CandidateDatabase, tmp_
     other.remove([2])
     opened.save_edits()
     for write in (other.save_edits, other.compact):
-        with pytest.raises(UserError, match="edited or saved anew since"):
+        with pytest.raises(UserError, match="edited or saved again since"):
             write()
     assert set(opened.indices) - set(open_again(opened, tmp_path / "database").indices) == set()
     third = open_again(opened, tmp_path / "database")
     third.remove([4])
     opened.compact()
-    with pytest.raises(UserError, match="edited or saved anew since"):
+    with pytest.raises(UserError, match="edited or saved again since"):
         third.save_edits()
 
 
@@ -100,7 +100,7 @@ def at_once(*calls: Callable[[], Any]) -> list[bool]:
         try:
             call()
         except UserError as error:
-            return "edited or saved anew since" not in str(error)
+            return "edited or saved again since" not in str(error)
         return True
 
     with ThreadPoolExecutor(len(calls)) as pool:
@@ -141,7 +141,7 @@ def test_what_changes_while_it_is_read_is_found_out(
     late = open_again(opened, tmp_path / "database")
     assert 1 in late.indices
     late.remove([2])
-    with pytest.raises(UserError, match="edited or saved anew since"):
+    with pytest.raises(UserError, match="edited or saved again since"):
         late.save_edits()
 
 

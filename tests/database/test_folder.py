@@ -110,11 +110,11 @@ def shards(any_kind: Any, tmp_path: Path) -> tuple[CandidateDatabase, Path]:
             y[here],
             inputs=whole.inputs,
             classes=whole.classes,
-            weights=np.arange(len(X))[here] % 5,
+            sample_weight=np.arange(len(X))[here] % 5,
         )
         part.save_shard(tmp_path / "shards", number, 3)
     build = CandidateDatabase.build(
-        whole.model, X, y, inputs=whole.inputs, classes=whole.classes, weights=np.arange(len(X)) % 5
+        whole.model, X, y, inputs=whole.inputs, classes=whole.classes, sample_weight=np.arange(len(X)) % 5
     )
     return build, tmp_path / "shards"
 
@@ -128,7 +128,7 @@ def test_merged_shards_are_the_database(shards: Any, tmp_path: Path) -> None:
     merged.verify()
     np.testing.assert_array_equal(merged.indices, whole.indices)
     np.testing.assert_array_equal(merged.labels, whole.labels)
-    np.testing.assert_array_equal(merged.weights, whole.weights)
+    np.testing.assert_array_equal(merged.sample_weight, whole.sample_weight)
     np.testing.assert_array_equal(merged.rows.source, whole.rows.source)
     assert torch.allclose(merged.rows.class_scores, whole.rows.class_scores, atol=1e-5)  # encoded in other batches
     assert torch.allclose(merged.rows.queries, whole.rows.queries, atol=1e-5)

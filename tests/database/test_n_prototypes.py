@@ -10,9 +10,11 @@ import torch
 from sklearn.datasets import load_wine
 
 from protoattend import ProtoAttendClassifier
-from protoattend.core.normalize import sparsemax
-from protoattend.database.n_prototypes import STEP, sharpening
-from protoattend.errors import StaleDatabase, UserError
+from protoattend.core.candidates import stored
+from protoattend.core.sparsemax import sparsemax
+from protoattend.database.n_prototypes import STEP, temperature_for
+from protoattend.errors import UserError
+from protoattend.explain.ranking import DatabaseRanker
 
 X, y = load_wine(return_X_y=True)
 
@@ -37,24 +39,25 @@ def some() -> tuple[torch.Tensor, torch.Tensor]:
 
 
 @pytest.mark.parametrize("most", [1, 3, 10, 50])
-def test_the_factor_is_the_least_that_suffices(some: tuple[torch.Tensor, torch.Tensor], most: int) -> None:
+def test_the_temperature_is_the_highest_that_suffices(some: tuple[torch.Tensor, torch.Tensor], most: int) -> None:
     queries, keys = some
-    factor = sharpening(queries, keys, torch.ones(len(keys)), most)
-    assert naive_median(factor * queries, keys) <= most < naive_median(factor / STEP * queries, keys)
+    temperature = temperature_for(queries, keys, torch.ones(len(keys)), most)
+    assert naive_median(queries / temperature, keys) <= most < naive_median(queries / (STEP * temperature), keys)
 
 
 def test_a_row_of_weight_two_counts_like_the_row_twice(some: tuple[torch.Tensor, torch.Tensor]) -> None:
     queries, keys = (part[:200] for part in some)
-    weights = torch.ones(200)
-    weights[::3] = 2
-    twice = torch.arange(200).repeat_interleave(weights.long())
-    repeated = sharpening(queries[twice], keys[twice], torch.ones(len(twice)), 7)
-    assert sharpening(queries, keys, weights, 7) == repeated
+    counts = torch.ones(200)
+    counts[::3] = 2
+    twice = torch.arange(200).repeat_interleave(counts.long())
+    repeated = temperature_for(queries[twice], keys[twice], torch.ones(len(twice)), 7)
+    assert temperature_for(queries, keys, counts, 7) == repeated
 
 
-def test_nothing_gets_flatter_than_asked(some: tuple[torch.Tensor, torch.Tensor]) -> None:
+def test_no_temperature_is_above_the_highest_allowed(some: tuple[torch.Tensor, torch.Tensor]) -> None:
     queries, keys = some
-    assert sharpening(1000 * queries, keys, torch.ones(len(keys)), 50, fewest_steps=0) == 1.0
+    assert temperature_for(1000 * queries, keys, torch.ones(len(keys)), 50) > 1
+    assert temperature_for(1000 * queries, keys, torch.ones(len(keys)), 50, at_most=1.0) == 1.0
 
 
 def test_fit_sharpens_until_few_prototypes_decide() -> None:
@@ -64,46 +67,88 @@ def test_fit_sharpens_until_few_prototypes_decide() -> None:
     assert first[0] == first[1], "the order of candidates stays as learned"
 
 
-def test_refocus_changes_the_number_both_ways_and_goes_into_files(tmp_path: Path) -> None:
+def test_the_number_changes_both_ways_and_goes_into_files(tmp_path: Path) -> None:
     classifier = fitted(n_prototypes=4)
-    classifier.save(tmp_path / "before")
+    before, queries = typical(classifier), classifier._encode(X).queries
+    for n, low, high in ((40, 20, 44), (4, 1, before)):
+        classifier.database_.set_n_prototypes(n)
+        assert low < typical(classifier) <= high
     classifier.database_.set_n_prototypes(40)
-    assert 20 < typical(classifier) <= 44
-    with pytest.raises(StaleDatabase):
-        type(classifier.database_).open(
-            tmp_path / "before" / "database",
-            classifier.model_,
-            inputs=classifier.inputs_,
-            classes=classifier.database_.classes,
-        )
+    assert torch.equal(classifier._encode(X).queries, queries), "a number of the model, and no rewriting of weights"
     classifier.save(tmp_path / "after")
     again = ProtoAttendClassifier.load(tmp_path / "after")
+    assert again.model_.temperature == classifier.model_.temperature != 1
     np.testing.assert_allclose(again.predict_proba(X), classifier.predict_proba(X), atol=1e-6)
-    own = again._encode(X).queries
-    np.testing.assert_allclose(again.database_.rows.queries, own, rtol=1e-4, atol=1e-4)
 
 
-def test_a_database_with_rounded_keys_is_refocused_too() -> None:
+def test_nothing_goes_stale_and_the_folder_stays_home(tmp_path: Path) -> None:
+    classifier = fitted(n_prototypes=4)
+    classifier.save(tmp_path / "saved")
+    loaded = ProtoAttendClassifier.load(tmp_path / "saved")
+    loaded.database_.set_n_prototypes(40)
+    loaded.database_.remove([3])
+    assert loaded.database_.save_edits() == 1
+    again = type(loaded.database_).open(
+        tmp_path / "saved" / "database", loaded.model_, inputs=loaded.inputs_, classes=loaded.database_.classes
+    )
+    assert torch.equal(again.decide(again.rows.queries).logits, loaded.database_.decide(again.rows.queries).logits)
+    reread = ProtoAttendClassifier.load(tmp_path / "saved")
+    assert reread.model_.temperature == classifier.model_.temperature, "to be kept, it is saved with the model"
+
+
+def test_all_that_is_decided_heeds_the_temperature() -> None:
+    classifier = fitted(n_prototypes=4)
+    database = classifier.database_
+    queries = database.rows.queries[:9]
+    logits = []
+    for temperature in (1.0, 0.2):
+        database.model.temperature.fill_(temperature)
+        found = database.decide(queries)
+        weights = sparsemax(torch.stack([database.scores(query) for query in queries]))
+        torch.testing.assert_close(
+            found.logits.double(), weights @ database.class_scores.double(), atol=1e-4, rtol=1e-4
+        )
+        kept = DatabaseRanker(database)._decide(queries, torch.full((9, 1), -1), keep=False)
+        torch.testing.assert_close(kept, found.probabilities, atol=1e-4, rtol=1e-4)
+        source = stored(database.rows.keys, database.rows.values)
+        model = database.model
+        with torch.no_grad():
+            output = model(model_input(classifier)[:9], source)
+        torch.testing.assert_close(output.prototype_logits, found.logits, atol=1e-4, rtol=1e-4)
+        (why_not,) = classifier.contrast(X[:1], label=y[100], top=1)
+        own = (database.rows.labels == database.classes.number(y[100])).nonzero().squeeze(1)
+        best = database.scores(classifier._encode(X[:1]).queries[0])
+        assert why_not.rivals[0].score_gap == pytest.approx(float(best.max() - best[own].max()), abs=1e-4)
+        logits.append(found.logits)
+    assert not torch.allclose(*logits)
+
+
+def model_input(classifier: ProtoAttendClassifier) -> torch.Tensor:
+    return classifier.inputs_.tensor(classifier.inputs_.source(X))
+
+
+def test_a_database_with_rounded_keys_can_be_set_too() -> None:
     classifier = fitted(n_prototypes=20)
     rounded = classifier.database_.quantize_keys("int8")
     rounded.set_n_prototypes(4)
     queries = classifier._encode(X).queries
-    assert np.median([len(found.weights) for found in rounded.prototypes(queries)]) < 8
+    assert rounded.attend(queries).sizes.median() < 8
 
 
 def test_alike_rows_are_not_told_apart_at_any_price() -> None:
     keys = torch.nn.functional.normalize(torch.rand(10, 4, generator=torch.Generator().manual_seed(0)))
     alike = keys.repeat_interleave(20, 0)  # of 20 copies, 19 are needed for 95 %
-    factor = sharpening(alike, alike, torch.ones(200), 8)
-    assert naive_median(factor * alike, alike) == 19
-    assert factor < STEP**47
+    temperature = temperature_for(alike, alike, torch.ones(200), 8)
+    assert naive_median(alike / temperature, alike) == 19
+    assert temperature > STEP**-47
 
 
-def test_a_database_that_shares_a_refocused_model_is_not_saved_as_if_current(tmp_path: Path) -> None:
+def test_databases_of_one_model_follow_its_temperature(tmp_path: Path) -> None:
     database = fitted().database_
+    before = database.decide(database.rows.queries).logits
     database.condense(60).set_n_prototypes(30)
-    with pytest.raises(StaleDatabase):
-        database.save(tmp_path / "stale")
+    assert not torch.allclose(database.decide(database.rows.queries).logits, before)
+    database.save(tmp_path / "saved")
 
 
 @pytest.mark.parametrize("bad", [0, -1, 2.5, "ten"])
@@ -114,6 +159,6 @@ def test_a_number_that_is_none_is_refused(bad: object) -> None:
         fitted().database_.set_n_prototypes(bad)  # type: ignore[arg-type]
 
 
-def test_softmax_is_not_refocused() -> None:
+def test_softmax_gives_all_candidates_weight() -> None:
     with pytest.raises(UserError, match="sparsemax"):
         fitted(normalize="softmax").database_.set_n_prototypes(5)

@@ -50,10 +50,10 @@ def test_weights_change_as_stated(wine_classifier: ProtoAttendClassifier, normal
     assert database.decide(queries).exact
     assert rounded.rounding is not None
     weights = torch.zeros(2, len(queries), len(database))
-    for which, found in enumerate((database.prototypes(queries), rounded.prototypes(queries))):
-        for row, prototypes in enumerate(found):
-            weights[which, row, prototypes.positions] = prototypes.weights
-    eps = rounded.rounding.score_error(queries)[:, None]
+    for whole, search in zip(weights, (database, rounded), strict=True):
+        found = search.attend(queries)
+        whole[found.rows, found.positions] = found.weights
+    eps = rounded.rounding.score_error(queries, database.temperature)[:, None]
     before, after = weights
     if normalize == "sparsemax":
         assert bool(((after - before).abs() <= 2.01 * eps + 1e-4).all())

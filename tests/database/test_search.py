@@ -12,11 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from protoattend.core.attention import class_mass
-from protoattend.core.model import ProtoAttend, Stored
+from protoattend.core.attention import class_mass, label_votes, ragged_class_mass
+from protoattend.core.candidates import stored
+from protoattend.core.model import ProtoAttend
 from protoattend.database import search
-from protoattend.database.search import Decisions, Prototypes, Searchable, decide, prototypes
+from protoattend.database.attention import Attention
+from protoattend.database.searchable import Searchable
 from protoattend.errors import UserError
+
+from .searches import Prototypes, decide, prototypes
 
 N_CLASSES, D = 4, 37
 NORMALIZE = ("softmax", "sparsemax")
@@ -82,7 +86,7 @@ def dense(
     return weights, weights @ candidates.class_scores.double(), weights @ agree.double(), scores.max(1).values
 
 
-def check(found: Decisions, expected: tuple[Tensor, ...], tolerance: float = 1e-9) -> None:
+def check(found: Attention, expected: tuple[Tensor, ...], tolerance: float = 1e-9) -> None:
     _, logits, mass, largest = expected
     torch.testing.assert_close(found.logits.double(), logits, atol=tolerance, rtol=tolerance)
     torch.testing.assert_close(found.class_mass.double(), mass, atol=tolerance, rtol=tolerance)
@@ -246,7 +250,7 @@ def test_what_is_below_the_threshold_of_some_is_left_out_early(
 ) -> None:
     queries, keys = make_case(name)
     own = torch.arange(D)
-    weighted = replace(searchable(keys), weights=torch.arange(1, D + 1) / 4)
+    weighted = replace(searchable(keys), sample_weight=torch.arange(1, D + 1) / 4)
     alone = decide(queries, weighted, normalize="sparsemax", own=own)
     expected = dense(queries, searchable(keys), "sparsemax", own)
     near = rounding(expected)
@@ -260,7 +264,7 @@ def test_what_is_below_the_threshold_of_some_is_left_out_early(
 
 def test_flat_scores_leave_few_contenders() -> None:
     queries, candidates = random(4, 8) / 10, searchable(random(50_000, 8, seed=1))
-    found = search._contenders(queries, candidates, None, 1000)
+    found = search._contenders(queries / 8**0.5, candidates, None, 1000)
     assert found is not None
     support = sum(len(each.weights) for each in prototypes(queries, candidates, normalize="sparsemax"))
     assert support <= len(found[0]) < 4 * support < 4 * 50_000 / 2
@@ -286,17 +290,78 @@ def test_the_split_for_memory_did_run(monkeypatch: pytest.MonkeyPatch) -> None:
 @normalizations
 def test_never_more_scores_at_once_than_a_chunk(normalize: str, monkeypatch: pytest.MonkeyPatch) -> None:
     shapes: list[tuple[int, ...]] = []
-    without_own = search._without_own
+    keep = search.without_own
 
     def spy(scores: Tensor, own: Tensor | None, start: int) -> Tensor:
         shapes.append(tuple(scores.shape))
-        return without_own(scores, own, start)
+        return keep(scores, own, start)
 
-    monkeypatch.setattr(search, "_without_own", spy)
+    monkeypatch.setattr(search, "without_own", spy)
     decide(random(300, 4), searchable(random(1000, 4)), normalize=normalize, chunk=64)
     assert len(shapes) == 2 * 16
     assert max(rows for rows, _ in shapes) <= search.QUERIES
     assert max(columns for _, columns in shapes) <= 64
+
+
+@normalizations
+@pytest.mark.parametrize("top", [0, 1, 3, D, D + 5])
+@pytest.mark.parametrize("counted", [False, True])
+def test_the_heaviest_are_kept_and_decisions_are_by_all(normalize: str, top: int, counted: bool) -> None:
+    queries, keys = make_case("random")
+    sample_weight = torch.arange(1, D + 1).double() / 4 if counted else None
+    candidates = replace(searchable(keys), sample_weight=sample_weight)
+    for own in (None, torch.arange(D)):
+        whole = search.attend(queries, candidates, normalize=normalize, own=own)
+        for chunk in (1, 7, 4096):
+            found = search.attend(queries, candidates, normalize=normalize, own=own, top=top, chunk=chunk)
+            for name in ("logits", "class_mass", "largest_score"):
+                torch.testing.assert_close(getattr(found, name), getattr(whole, name))
+            assert bool((found.rows.diff() >= 0).all()), "rows ascending"
+            assert found.sizes.tolist() == whole.sizes.clamp(max=top).tolist()
+            for (ours, weights), (theirs, expected) in zip(found.per_query(), whole.per_query(), strict=True):
+                assert ours.tolist() == theirs[:top].tolist()
+                torch.testing.assert_close(weights, expected[:top])
+
+
+@normalizations
+def test_fewer_prototypes_than_asked_for_are_filled_up_with_weight_0(normalize: str) -> None:
+    queries, keys = make_case("far apart")
+    found = search.attend(queries, searchable(keys), normalize=normalize, top=D)
+    positions, weights = found.heaviest(D)
+    assert positions.shape == weights.shape == (D, D)
+    assert (weights > 0).sum(1).tolist() == found.sizes.tolist()
+    assert bool((weights.diff(dim=1) <= 0).all())
+    torch.testing.assert_close(
+        weights, dense(queries, searchable(keys), normalize)[0].gather(1, positions) * (weights > 0)
+    )
+    assert found.counts(1.0).max() <= found.sizes.max()
+
+
+@normalizations
+@pytest.mark.parametrize("temperature", [0.1, 1.0, 7.0])
+def test_temperature_divides_the_scores(normalize: str, temperature: float) -> None:
+    queries, keys = make_case("random")
+    candidates = searchable(keys)
+    for some in (queries, queries[:1]):  # many, and one, which has a way of its own
+        for top in (None, 3, 0):
+            found = search.attend(some, candidates, normalize=normalize, temperature=temperature, top=top)
+            expected = search.attend(some / temperature, candidates, normalize=normalize, top=top)
+            for name in ("rows", "positions", "weights", "logits", "class_mass", "largest_score"):
+                torch.testing.assert_close(getattr(found, name), getattr(expected, name))
+
+
+@normalizations
+def test_with_top_all_scores_are_never_held(normalize: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    shapes: list[int] = []
+    keep = search.without_own
+
+    def spy(scores: Tensor, own: Tensor | None, start: int = 0) -> Tensor:
+        shapes.append(scores.shape[1])
+        return keep(scores, own, start)
+
+    monkeypatch.setattr(search, "without_own", spy)
+    search.attend(random(300, 4), searchable(random(1000, 4)), normalize=normalize, chunk=64, top=5)
+    assert max(shapes) <= 64
 
 
 @normalizations
@@ -307,7 +372,7 @@ def test_prototypes_explain_the_decision(normalize: str) -> None:
     for i, one in enumerate(prototypes(queries, candidates, normalize=normalize)):
         logits = one.weights @ candidates.class_scores[one.positions]
         torch.testing.assert_close(logits, decisions.logits[i], atol=1e-9, rtol=0)
-        mass = class_mass(one.weights[None], candidates.labels[one.positions], N_CLASSES)[0]
+        mass = ragged_class_mass(candidates.labels[one.positions], one.weights, N_CLASSES)[0]
         torch.testing.assert_close(mass, decisions.class_mass[i], atol=1e-9, rtol=0)
 
 
@@ -329,12 +394,12 @@ def test_equals_the_forward_of_the_model(normalize: str, dtype: torch.dtype) -> 
     labels = torch.arange(50) % N_CLASSES
     with torch.no_grad():
         encoded = model.encode(candidate_x)
-        output = model(x, Stored(encoded.keys, encoded.values))
+        output = model(x, stored(encoded.keys, encoded.values))
         candidates = Searchable(encoded.keys, model.decision(encoded.values), labels)
         found = decide(output.encoded.queries, candidates, normalize=normalize, chunk=8)
     tolerance = 1e-5 if dtype == torch.float32 else 1e-11
     torch.testing.assert_close(found.logits, output.prototype_logits, atol=tolerance, rtol=tolerance)
-    mass = class_mass(output.weights, labels, N_CLASSES)
+    mass = class_mass(output.weights, label_votes(labels, N_CLASSES, dtype))
     torch.testing.assert_close(found.class_mass, mass, atol=tolerance, rtol=tolerance)
 
 

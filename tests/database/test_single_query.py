@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
 
-from protoattend.core.normalize import sparsemax
-from protoattend.database.attention import PIECE, Searchable
-from protoattend.database.search import attend, decide, prototypes
-from protoattend.database.single_query import SupportOfOne, support_of_one
+from protoattend.core.sparsemax import sparsemax
+from protoattend.database.attention import Attention
+from protoattend.database.search import attend
+from protoattend.database.searchable import PIECE, Searchable
+from protoattend.database.single_query import attend_one
 from protoattend.errors import UserError
+
+from .searches import decide, prototypes
 
 
 @pytest.fixture(autouse=True, params=[PIECE, 64])
 def piece(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("protoattend.database.attention.PIECE", request.param)
+    monkeypatch.setattr("protoattend.database.searchable.PIECE", request.param)
 
 
 def make(count: int, kind: str) -> tuple[Tensor, Searchable]:
@@ -31,7 +36,7 @@ def make(count: int, kind: str) -> tuple[Tensor, Searchable]:
     return queries, Searchable(keys, class_scores, torch.arange(count) % 4)
 
 
-@pytest.mark.parametrize("kind", ["usual", "ties", "zeros", "huge"])
+@pytest.mark.parametrize("kind", ["random", "ties", "zeros", "huge"])
 @pytest.mark.parametrize("count", [1, 2, 63, 64, 65, 1000])
 def test_equals_the_dense_result(count: int, kind: str) -> None:
     queries, candidates = make(count, kind)
@@ -53,39 +58,41 @@ def test_equals_the_dense_result(count: int, kind: str) -> None:
 
 
 def test_its_branch_runs_and_equals_that_for_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    queries, candidates = make(5000, "usual")
-    calls: list[SupportOfOne] = []
+    queries, candidates = make(5000, "random")
+    calls: list[Attention] = []
 
-    def watched(*args: object) -> SupportOfOne:
-        calls.append(support_of_one(*args))  # type: ignore[arg-type]
+    def watched(*args: Any, **how: Any) -> Attention:
+        calls.append(attend_one(*args, **how))
         return calls[-1]
 
-    monkeypatch.setattr("protoattend.database.search.support_of_one", watched)
+    monkeypatch.setattr("protoattend.database.search.attend_one", watched)
     many = attend(queries, candidates, normalize="sparsemax", top=7)
     assert not calls
     for i in range(len(queries)):
         one = attend(queries[i : i + 1], candidates, normalize="sparsemax", top=7)
-        torch.testing.assert_close(one.decisions.logits[0], many.decisions.logits[i], atol=1e-5, rtol=1e-5)
-        torch.testing.assert_close(one.weights[0], many.weights[i], atol=1e-5, rtol=1e-5)
-        assert one.positions[0].tolist() == many.positions[i].tolist()
+        torch.testing.assert_close(one.logits[0], many.logits[i], atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(one.heaviest(7)[1][0], many.heaviest(7)[1][i], atol=1e-5, rtol=1e-5)
+        assert one.positions.tolist() == many.positions[many.rows == i].tolist()
+        assert not one.rows.any()
     assert len(calls) == len(queries)
 
 
 @pytest.mark.parametrize("normalize", ["softmax", "sparsemax"])
 def test_top_prototypes_are_the_heaviest(normalize: str) -> None:
-    queries, candidates = make(200, "usual")
-    found = attend(queries, candidates, normalize=normalize, top=5)
+    queries, candidates = make(200, "random")
+    positions, weights = attend(queries, candidates, normalize=normalize, top=5).heaviest(5)
     for i, shown in enumerate(prototypes(queries, candidates, normalize=normalize)):
         n = min(5, len(shown.positions))
-        torch.testing.assert_close(found.weights[i, :n], shown.weights[:n])
-        assert not found.weights[i, n:].any()
+        torch.testing.assert_close(weights[i, :n], shown.weights[:n])
+        assert not weights[i, n:].any()
+        assert candidates.keys[positions[i, :n]].tolist() == candidates.keys[shown.positions[:n]].tolist()
 
 
 def test_the_row_itself_is_left_out() -> None:
-    _, candidates = make(70, "usual")
+    _, candidates = make(70, "random")
     for row in (0, 69):
-        found = support_of_one(3 * candidates.keys[row : row + 1], candidates, row)
-        assert row not in found.positions
+        found = attend_one(3 * candidates.keys[row : row + 1], candidates, one=4.0, own=row)
+        assert row not in found.positions.tolist()
         assert found.weights.sum() == pytest.approx(1.0, abs=1e-5)
     last = decide(3 * candidates.keys[69:], candidates, normalize="sparsemax", own=torch.tensor([-1]))
     torch.testing.assert_close(last.logits, decide(3 * candidates.keys[69:], candidates, normalize="sparsemax").logits)
@@ -94,7 +101,8 @@ def test_the_row_itself_is_left_out() -> None:
 def test_rounding_lets_no_candidate_of_weight_0_in() -> None:
     below = [0.0, 0.06553281807456951, 0.1074148124084965, 0.2674981979462047] + 5 * [0.3601114571073177]
     keys = -torch.tensor(below, dtype=torch.float64)[:, None]  # the last ones are where weight falls to 0
-    found = support_of_one(torch.ones(1, 1, dtype=torch.float64), Searchable(keys, keys, torch.arange(len(keys))))
+    one_class = Searchable(keys, keys, torch.zeros(len(keys), dtype=torch.long))
+    found = attend_one(torch.ones(1, 1, dtype=torch.float64), one_class, one=1.0)
     assert found.positions.tolist() == [0, 1, 2, 3]
     assert (found.weights > 0).all()
     assert found.weights.sum() == pytest.approx(1.0, abs=1e-12)
@@ -102,9 +110,9 @@ def test_rounding_lets_no_candidate_of_weight_0_in() -> None:
 
 @pytest.mark.parametrize("place", [0, 64])
 def test_scores_that_are_no_numbers(place: int) -> None:
-    queries, candidates = make(65, "usual")
+    queries, candidates = make(65, "random")
     candidates.keys[place] = float("nan")
     with pytest.raises(UserError, match="attention scores must be finite"):
-        support_of_one(queries[:1], candidates)
+        attend_one(queries[:1], candidates, one=4.0)
     with pytest.raises(UserError, match="at least one candidate"):
-        support_of_one(queries[:1], make(1, "usual")[1], 0)
+        attend_one(queries[:1], make(1, "random")[1], one=4.0, own=0)

@@ -10,7 +10,9 @@ from torch import Tensor
 
 from protoattend.core.normalize import normalizer
 from protoattend.database import search
-from protoattend.database.search import Searchable, decide, prototypes
+from protoattend.database.searchable import Searchable
+
+from .searches import decide, prototypes
 
 N_CLASSES, D = 4, 37
 normalizations = pytest.mark.parametrize("normalize", ["softmax", "sparsemax"])
@@ -80,7 +82,7 @@ def dense(queries: Tensor, candidates: Searchable, normalize: str, own: Tensor |
     """The whole matrix at once, through the normalisation itself."""
     scores = queries @ candidates.keys.T / queries.shape[1] ** 0.5
     exclude = None if own is None else own[:, None] == torch.arange(len(candidates.keys))
-    return normalizer(normalize)(scores, exclude=exclude, weights=candidates.weights)
+    return normalizer(normalize)(scores, exclude=exclude, sample_weight=candidates.sample_weight)
 
 
 @normalizations

@@ -119,7 +119,7 @@ def test_a_folder_of_format_version_1_is_still_read() -> None:
     module = nn.Sequential(nn.Linear(4, 8), nn.ReLU())
     loaded = ProtoAttendClassifier.load(here / "classifier-v1", encoder=module)
     assert loaded.undersample is None
-    assert set(loaded.database_.weights.tolist()) == {1.0}
+    assert set(loaded.database_.sample_weight.tolist()) == {1.0}
     assert 4 not in loaded.database_.indices
     for row in json.loads((here / "classifier-v1.json").read_text()):
         np.testing.assert_allclose(loaded.predict_proba([row["x"]]), [row["proba"]], atol=2e-5)
@@ -175,7 +175,7 @@ def test_a_folder_of_format_version_2_is_still_read(tmp_path: Path) -> None:
     meta["sha256"]["weights.npy"] = hashlib.sha256(path.with_name("weights.npy").read_bytes()).hexdigest()
     path.write_text(json.dumps(meta))
     loaded = ProtoAttendClassifier.load(tmp_path / "v2", encoder=module)
-    np.testing.assert_array_equal(loaded.database_.weights, weights)
+    np.testing.assert_array_equal(loaded.database_.sample_weight, weights)
     X = [row["x"] for row in json.loads((here / "classifier-v1.json").read_text())]
     before = loaded.predict_proba(X)
     loaded.database_.relabel([0], loaded.classes_[0])

@@ -66,7 +66,6 @@ def test_energy_and_divergence_by_hand() -> None:
     by_hand = (p @ np.log(p / m) + q @ np.log(q / m)) / 2
     assert ood.value_disagreement(np.log([p]), np.log([q]) + 5)[0] == pytest.approx(by_hand)
     assert ood.value_disagreement(logits, logits).tolist() == [0, 0, 0]
-    assert ood.weight_entropy([np.array([1.0]), np.array([0.5, 0.5])]) == pytest.approx([0, np.log(2)])
 
 
 def test_neighbour_distance_against_scikit_learn() -> None:
@@ -120,12 +119,6 @@ def test_distances_part_by_part_are_those_to_all(monkeypatch: pytest.MonkeyPatch
     expected = NearestNeighbors(n_neighbors=10).fit(reference).kneighbors(features)[0][:, -1]
     monkeypatch.setattr(ood, "REFERENCE_ROWS", 7)  # fewer than the neighbours asked for
     np.testing.assert_allclose(ood.neighbour_distance(features, reference, 10), expected, atol=1e-6)
-
-
-def test_entropy_by_explanations(digit_classifier: ProtoAttendClassifier, few_digits: Any) -> None:
-    X = few_digits[0][:300]  # more than one block
-    by_hand = [-sum(p * np.log(p) for p in e.weights.astype(float)) for e in digit_classifier.explain(X)]
-    np.testing.assert_allclose(digit_classifier.ood_score(X, "entropy"), by_hand, atol=1e-6)
 
 
 def test_noise_is_found_by_the_combination(digit_classifier: ProtoAttendClassifier, few_digits: Any) -> None:

@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from protoattend.core.normalize import _sparsemax_by_sort, softmax, sparsemax
+from protoattend.core.normalize import softmax
+from protoattend.core.sparsemax import _sparsemax_by_sort, sparsemax
 
 from ..reference import naive
 

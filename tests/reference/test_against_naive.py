@@ -8,12 +8,21 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from protoattend.core.attention import class_mass, confidence, confidence_loss, prototype_counts, sparsity_loss
-from protoattend.core.model import BatchAndStored, Candidates, Fresh, InBatch, Output, ProtoAttend, Stored
+from protoattend.core.attention import (
+    class_mass,
+    confidence,
+    confidence_loss,
+    label_votes,
+    prototype_counts,
+    sparsity_loss,
+)
+from protoattend.core.candidates import CandidateSource, batch_and_stored, fresh, in_batch, stored
+from protoattend.core.model import Output, ProtoAttend
 from protoattend.core.objectives import OBJECTIVES, TERM_NAMES
-from protoattend.database.search import Searchable, decide
+from protoattend.database.search import attend
+from protoattend.database.searchable import Searchable
 from protoattend.training.batches import Batch
-from protoattend.training.candidates import Draw, InBatchStrategy
+from protoattend.training.candidates import Draw, InBatch
 from protoattend.training.losses import prototype_terms
 
 from ..plans import plan
@@ -66,13 +75,13 @@ def both(model: ProtoAttend, source: str) -> tuple[Output, Any, Tensor]:
     reference = naive_of(model)
     batch, others = reference.encode(rows_of(x)), reference.encode(rows_of(candidate_x))
     with torch.no_grad():
-        stored = model.encode(candidate_x)
-    choices: dict[str, tuple[Candidates, Any, Any, Tensor]] = {
-        "in-batch": (InBatch(), batch.keys, batch.values, y),
-        "fresh": (Fresh(candidate_x), others.keys, others.values, labels),
-        "stored": (Stored(stored.keys, stored.values), others.keys, others.values, labels),
+        kept = model.encode(candidate_x)
+    choices: dict[str, tuple[CandidateSource, Any, Any, Tensor]] = {
+        "in-batch": (in_batch, batch.keys, batch.values, y),
+        "fresh": (fresh(candidate_x), others.keys, others.values, labels),
+        "stored": (stored(kept.keys, kept.values), others.keys, others.values, labels),
         "batch and stored": (
-            BatchAndStored(stored.keys, stored.values),
+            batch_and_stored(kept.keys, kept.values),
             batch.keys + others.keys,
             batch.values + others.values,
             torch.cat([y, labels]),
@@ -112,7 +121,7 @@ def test_forward(normalize: str, source: str) -> None:
 def test_what_follows_from_the_weights(normalize: str, source: str) -> None:
     ours, expected, labels = both(make_model(normalize), source)
     y, known = make_data()[1], labels.tolist()
-    mass = class_mass(ours.weights, labels, N_CLASSES)
+    mass = class_mass(ours.weights, label_votes(labels, N_CLASSES, ours.weights.dtype))
     expected_mass = [naive.class_mass(row, known, N_CLASSES) for row in expected.weights]
     assert_same(mass, expected_mass)
     prediction = [naive.argmax(row) for row in expected.logits[1.0]]
@@ -135,9 +144,7 @@ def test_every_term_of_the_loss(normalize: str, objective: str, progress: float)
     model, (x, y, _, _) = make_model(normalize), make_data()
     config = plan(objective, lambda_sparse=LAMBDA_SPARSE, lambda_conf=LAMBDA_CONF)
     class_weight = torch.tensor([0.5, 2.0, 1.25], dtype=torch.float64)
-    terms = prototype_terms(config, InBatchStrategy(), class_weight)(
-        model, Batch(x, y, torch.arange(B), None), progress
-    )
+    terms = prototype_terms(config, InBatch(), class_weight)(model, Batch(x, y, torch.arange(B), None), progress)
 
     reference = naive_of(model)
     encoded = reference.encode(rows_of(x))
@@ -154,7 +161,7 @@ def test_every_term_of_the_loss(normalize: str, objective: str, progress: float)
         assert_same(terms[name], value)
 
 
-class _FreshStrategy(InBatchStrategy):
+class _Always(InBatch):
     """Always the same candidates, the first of which are rows of the batch itself."""
 
     def __init__(self, candidate_x: Tensor, labels: Tensor) -> None:
@@ -163,7 +170,7 @@ class _FreshStrategy(InBatchStrategy):
 
     def draw(self, batch: Batch, progress: float) -> Draw:
         rows = torch.arange(len(self.labels)) + 3
-        return Draw(Fresh(self.candidate_x), self.labels, torch.stack([rows, rows], dim=1))
+        return Draw(fresh(self.candidate_x), self.labels, torch.stack([rows, rows], dim=1))
 
 
 @pytest.mark.parametrize("normalize", NORMALIZE)
@@ -172,7 +179,7 @@ def test_gradient_of_every_parameter(normalize: str, source: str) -> None:
     """Our backward against central differences of the naive loss, through both sides of the attention."""
     model, (x, y, candidate_x, labels) = make_model(normalize), make_data()
     config = plan(lambda_sparse=LAMBDA_SPARSE, lambda_conf=LAMBDA_CONF)
-    strategy = InBatchStrategy() if source == "in-batch" else _FreshStrategy(candidate_x, labels)
+    strategy = InBatch() if source == "in-batch" else _Always(candidate_x, labels)
     terms = prototype_terms(config, strategy)(model, Batch(x, y, torch.arange(B), None), 0.0)
     torch.stack(list(terms.values())).sum().backward()
 
@@ -215,7 +222,7 @@ def test_streamed_decisions(normalize: str, chunk: int) -> None:
     with torch.no_grad():
         queries, stored = model.encode(x).queries, model.encode(candidate_x)
         searchable = Searchable(stored.keys, model.decision(stored.values), labels)
-    found = decide(queries, searchable, normalize=normalize, own=torch.arange(B), chunk=chunk)
+    found = attend(queries, searchable, normalize=normalize, own=torch.arange(B), chunk=chunk)
     assert_same(found.logits, expected.logits[1.0])
     assert_same(found.class_mass, [naive.class_mass(row, labels.tolist(), N_CLASSES) for row in expected.weights])
     allowed = [

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from protoattend.training.batches import Labelled
-from protoattend.training.candidates import Strategy, make_strategy
+from protoattend.training.candidates import Candidates, make_candidates
 
 
 def strategy_over(
     name: str, data: Labelled, *, batch_size: int, n_candidates: int | None = None, normalize: str = "softmax"
-) -> Strategy:
-    return make_strategy(
+) -> Candidates:
+    return make_candidates(
         name,
         fetch=lambda rows, generator: (data.samples[rows], data.labels[rows]),
         shuffled=data.shuffled,

@@ -14,7 +14,7 @@ from protoattend.core.mixup import Mix
 from protoattend.core.model import ProtoAttend
 from protoattend.errors import UserError
 from protoattend.training.batches import Batch
-from protoattend.training.candidates import BankStrategy, InBatchStrategy
+from protoattend.training.candidates import Bank, InBatch
 from protoattend.training.losses import prototype_terms
 
 from ..plans import plan
@@ -31,7 +31,7 @@ class Blending(nn.Module):
 def losses(batch: Batch, row_weights: Tensor | None = None, **config: Any) -> dict[str, float]:
     torch.manual_seed(0)
     model = ProtoAttend(Blending(), n_classes=3, in_features=4)
-    terms = prototype_terms(plan(**config), InBatchStrategy(), row_weights=row_weights)
+    terms = prototype_terms(plan(**config), InBatch(), sample_weight=row_weights)
     return {name: float(term.detach()) for name, term in terms(model, batch, 0.5).items()}
 
 
@@ -50,7 +50,7 @@ def test_attention_that_decides_as_the_own_value_does_is_at_its_best(class_weigh
     torch.manual_seed(0)
     model = ProtoAttend(nn.Flatten(), n_classes=3, in_features=4)
     batch = replace(BATCH, x=BATCH.x[:1].expand(6, 4))  # each attends to copies of itself
-    terms = prototype_terms(plan(attention_target="own"), InBatchStrategy(), class_weight)(model, batch, 0.5)
+    terms = prototype_terms(plan(attention_target="own"), InBatch(), class_weight)(model, batch, 0.5)
     (gradient,) = torch.autograd.grad(terms["prototype"], model.decision.weight)
     torch.testing.assert_close(gradient, torch.zeros_like(gradient))
 
@@ -87,7 +87,7 @@ def test_agreement_is_of_what_inputs_and_candidates_are_made_of() -> None:
     torch.manual_seed(0)
     model = ProtoAttend(Blending(), n_classes=3, in_features=4)
     batch = replace(BATCH, mix=MIX)
-    draw = InBatchStrategy().draw(batch, 0.5)
+    draw = InBatch().draw(batch, 0.5)
     weights = model(batch.x, draw.source, draw.exclude(batch.parents), batch.mix).weights.tolist()
     votes = [[0.0] * 3 for _ in range(6)]
     for i, (partner, share) in enumerate(zip(MIX.partner.tolist(), MIX.share.tolist(), strict=True)):
@@ -106,11 +106,11 @@ def test_agreement_is_of_what_inputs_and_candidates_are_made_of() -> None:
 def test_blended_images_alone_teach_it(shape: tuple[int, ...], mixup: float, taught: bool) -> None:
     X = torch.randn(40, *shape, generator=torch.Generator().manual_seed(0)).numpy()
     clf = ProtoAttendClassifier(max_epochs=1, recipe=Recipe(mixup=mixup), random_state=0, verbose=0).fit(X, [0, 1] * 20)
-    assert ("agreement" in clf.history_[0].losses) == taught
+    assert ("agreement" in clf.hiprogress_[0].losses) == taught
 
 
 def test_candidates_of_past_steps_vote_for_their_own_label() -> None:
-    bank, batch = BankStrategy(size=6), replace(BATCH, mix=MIX)
+    bank, batch = Bank(size=6), replace(BATCH, mix=MIX)
     model = ProtoAttend(Blending(), n_classes=3, in_features=4)
     bank.remember(model.encode(BATCH.x), RELABELLED)
     votes = bank.draw(batch, 0.5).votes(3)

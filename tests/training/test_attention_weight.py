@@ -7,15 +7,16 @@ import torch
 from torch import Tensor, nn
 
 from protoattend import ProtoAttendClassifier, Recipe
-from protoattend.core.model import Candidates, Fresh, InBatch, Output, ProtoAttend, Reencoded
+from protoattend.core.candidates import CandidateSource, fresh, in_batch, reencoded
+from protoattend.core.model import Output, ProtoAttend
 from protoattend.errors import UserError
 
 X, OTHERS = (torch.randn(n, 4, generator=torch.Generator().manual_seed(n)).double() for n in (6, 9))
-SOURCES = [(InBatch(), torch.eye(6, dtype=torch.bool)), (Fresh(OTHERS), None), (Reencoded(OTHERS), None)]
+SOURCES = [(in_batch, torch.eye(6, dtype=torch.bool)), (fresh(OTHERS), None), (reencoded(OTHERS), None)]
 
 
 def gradients(
-    attention_weight: float, term: str, source: Candidates, exclude: Tensor | None
+    attention_weight: float, term: str, source: CandidateSource, exclude: Tensor | None
 ) -> tuple[Output, Tensor, Tensor]:
     """Return the forward and the gradients of the encoder and of all heads together, of one term."""
     torch.manual_seed(0)
@@ -29,7 +30,7 @@ def gradients(
 
 
 @pytest.mark.parametrize(("source", "exclude"), SOURCES)
-def test_only_the_encoders_gradient_is_scaled(source: Candidates, exclude: Tensor | None) -> None:
+def test_only_the_encoders_gradient_is_scaled(source: CandidateSource, exclude: Tensor | None) -> None:
     paper, encoder, heads = gradients(1.0, "prototype_logits", source, exclude)
     output, encoder_scaled, heads_scaled = gradients(0.25, "prototype_logits", source, exclude)
     assert torch.equal(output.prototype_logits, paper.prototype_logits)

@@ -10,10 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from protoattend.config import CANDIDATES
-from protoattend.core.model import BatchAndStored, Encoded, Fresh, InBatch, ProtoAttend
+from protoattend.core.candidates import batch_and_stored, fresh, in_batch
+from protoattend.core.model import Encoded, ProtoAttend
 from protoattend.errors import UserError
 from protoattend.training.batches import Batch, Labelled
-from protoattend.training.candidates import BankStrategy, Draw, InBatchStrategy, SampledStrategy
+from protoattend.training.candidates import Bank, Draw, InBatch, Sampled
 from protoattend.training.loop import Step, train
 from protoattend.training.losses import prototype_terms
 
@@ -123,7 +124,7 @@ def test_in_a_whole_training_no_sample_meets_its_own_key(name: str, normalize: s
         nonlocal own_keys
         output = forward(x, candidates, *rest)
         with torch.no_grad():
-            keys = candidates.resolve(model, output.encoded, None, None).keys
+            keys = candidates(model, output.encoded, None, None).keys
             itself = torch.cdist(model.encode(x).keys, keys) < 1e-6
         own_keys += int(itself.sum())
         assert not output.weights[itself].any()
@@ -146,7 +147,7 @@ def test_equal_rows_in_one_batch_do_not_attend_to_each_other() -> None:
     data, model = make_data(), make_model("softmax")
     rows = torch.tensor([4, 7, 4, 9])
     batch = batch_of(data, rows)
-    draw = InBatchStrategy().draw(batch, 0.0)
+    draw = InBatch().draw(batch, 0.0)
     weights = model(batch.x, draw.source, draw.exclude(batch.parents)).weights
     assert weights[0, 2] == weights[2, 0] == 0
     assert weights[0, 1] > 0
@@ -154,22 +155,24 @@ def test_equal_rows_in_one_batch_do_not_attend_to_each_other() -> None:
 
 def test_in_batch_draws_the_batch() -> None:
     batch = batch_of(make_data(), torch.tensor([3, 1, 2]))
-    draw = InBatchStrategy().draw(batch, 0.0)
-    assert draw.source == InBatch()
+    draw = InBatch().draw(batch, 0.0)
+    assert draw.source is in_batch
     assert draw.exclude(batch.parents).tolist() == torch.eye(3, dtype=torch.bool).tolist()
 
 
 def test_sampled_draws_afresh_without_repetition() -> None:
-    data = make_data()
+    data, model = make_data(), make_model("softmax")
     strategy = make("sampled", data, n_candidates=10)
+    assert isinstance(strategy, Sampled)
+    assert strategy.source is fresh
     state = torch.random.get_rng_state()
     draws = [strategy.draw(batch_of(data, torch.arange(4), seed), 0.0) for seed in range(20)]
     drawn = [draw.parents[:, 0] for draw in draws]
     assert torch.equal(state, torch.random.get_rng_state()), "the global random state is not ours"
     for rows, draw in zip(drawn, draws, strict=True):
-        assert isinstance(draw.source, Fresh)
         assert len(set(rows.tolist())) == 10
-        assert torch.equal(draw.source.candidate_x, data.samples[rows])
+        encoded = model.encode(data.samples[rows])
+        assert torch.equal(draw.source(model, encoded, None, None).keys, encoded.keys), "the samples drawn, fresh"
     assert len({tuple(rows.tolist()) for rows in drawn}) == 20
     assert set(torch.cat(drawn).tolist()) == set(range(N)), "every row gets its turn"
     again = make("sampled", data, n_candidates=10).draw(batch_of(data, torch.arange(4)), 0.0)
@@ -206,11 +209,11 @@ def encoded_of(rows: Tensor) -> Encoded:
     return Encoded(2 * keys, 3 * keys, -1 * keys)
 
 
-def remembered(strategy: BankStrategy, *groups: list[int]) -> list[int]:
+def remembered(strategy: Bank, *groups: list[int]) -> list[int]:
     for group in groups:
         rows = torch.tensor(group)
         strategy.remember(encoded_of(rows), Batch(rows, rows % 3, rows))
-    keys, values, labels, parents = (strategy.held[name] for name in BankStrategy.COLUMNS)
+    keys, values, labels, parents = (strategy.held[name] for name in Bank.COLUMNS)
     rows = parents[:, 0]
     assert torch.equal(keys[:, 0], 3.0 * rows)
     assert torch.equal(values[:, 0], -1.0 * rows)
@@ -219,7 +222,7 @@ def remembered(strategy: BankStrategy, *groups: list[int]) -> list[int]:
 
 
 def test_bank_keeps_the_newest() -> None:
-    strategy = BankStrategy(5)
+    strategy = Bank(5)
     assert remembered(strategy, [1, 2]) == [1, 2]
     assert remembered(strategy, [3, 4]) == [3, 4, 1, 2]
     assert remembered(strategy, [5, 6]) == [5, 6, 3, 4, 1]
@@ -229,11 +232,11 @@ def test_bank_keeps_the_newest() -> None:
 @pytest.mark.parametrize("earlier", [[], [[1, 2]]])
 def test_bank_never_holds_more_than_its_size(earlier: list[list[int]]) -> None:
     """Also where one batch alone is larger."""
-    assert len(remembered(BankStrategy(3), *earlier, [3, 4, 5, 6, 7])) == 3
+    assert len(remembered(Bank(3), *earlier, [3, 4, 5, 6, 7])) == 3
 
 
 def test_bank_holds_no_gradient() -> None:
-    strategy = BankStrategy(10)
+    strategy = Bank(10)
     remembered(strategy, [1, 2], [3, 4])
     for tensor in strategy.held.values():
         assert not tensor.requires_grad
@@ -243,13 +246,13 @@ def test_bank_holds_no_gradient() -> None:
 def test_bank_gives_the_batch_a_gradient_but_not_the_past() -> None:
     """The gradient with a bank is that of the same candidates held constant."""
     data, model = make_data(), make_model("softmax")
-    strategy = BankStrategy(16)
+    strategy = Bank(16)
     old, new = torch.arange(6), torch.arange(6, 12)
-    first = model(data.samples[old], InBatch(), torch.eye(6, dtype=torch.bool))
+    first = model(data.samples[old], in_batch, torch.eye(6, dtype=torch.bool))
     strategy.remember(first.encoded, batch_of(data, old))
     draw = strategy.draw(batch_of(data, new), 0.5)
     found = []
-    constant = BatchAndStored(first.encoded.keys.detach().clone(), first.encoded.values.detach().clone())
+    constant = batch_and_stored(first.encoded.keys.detach().clone(), first.encoded.values.detach().clone())
     for source in (draw.source, constant):
         logits = model(data.samples[new], source, draw.exclude(batch_of(data, new).parents)).prototype_logits
         found.append(torch.autograd.grad(logits.square().sum(), list(model.parameters())))
@@ -261,9 +264,9 @@ def test_bank_gives_the_batch_a_gradient_but_not_the_past() -> None:
 
 def test_bank_is_not_changed_by_a_later_step_of_the_optimizer() -> None:
     data, model = make_data(), make_model("sparsemax")
-    strategy = BankStrategy(8)
+    strategy = Bank(8)
     rows = torch.arange(8)
-    output = model(data.samples[rows], InBatch(), torch.eye(8, dtype=torch.bool))
+    output = model(data.samples[rows], in_batch, torch.eye(8, dtype=torch.bool))
     strategy.remember(output.encoded, batch_of(data, rows))
     before = strategy.held["keys"].clone()
     with torch.no_grad():
@@ -273,16 +276,16 @@ def test_bank_is_not_changed_by_a_later_step_of_the_optimizer() -> None:
 
 
 def test_bank_waits_for_its_warm_up() -> None:
-    strategy = BankStrategy(8)
+    strategy = Bank(8)
     rows, y = torch.tensor([7, 1]), torch.tensor([0, 1])
     batch = Batch(rows, y, rows)
-    assert strategy.draw(batch, 0.9).source == InBatch(), "nothing is held yet"
+    assert strategy.draw(batch, 0.9).source is in_batch, "nothing is held yet"
     remembered(strategy, [1, 2])
     for progress in (0.0, 0.05, 0.0999):
-        assert strategy.draw(batch, progress).source == InBatch()
+        assert strategy.draw(batch, progress).source is in_batch
         assert strategy.draw(batch, progress).parents[:, 0].tolist() == [7, 1]
-    draw = strategy.draw(batch, BankStrategy.WARM_UP)
-    assert isinstance(draw.source, BatchAndStored)
+    draw = strategy.draw(batch, Bank.WARM_UP)
+    assert draw.source is not in_batch
     assert draw.parents[:, 0].tolist() == [7, 1, 1, 2]
     assert draw.labels.tolist() == [0, 1, 1, 2]
     assert draw.exclude(batch.parents).tolist() == [[True, False, False, False], [False, True, True, False]]
@@ -290,7 +293,7 @@ def test_bank_waits_for_its_warm_up() -> None:
 
 def test_bank_fills_during_training_and_is_used_after_the_warm_up() -> None:
     data, model = make_data(), make_model("sparsemax")
-    strategy = BankStrategy(2 * BATCH)
+    strategy = Bank(2 * BATCH)
     widths: list[int] = []
     forward = model.forward
 
@@ -330,8 +333,8 @@ def test_fewer_than_one_candidate(n_candidates: int) -> None:
 def test_names_and_default_sizes() -> None:
     data = make_data()
     sampled, bank = make("sampled", data), make("bank", data)
-    assert isinstance(make("in-batch", data), InBatchStrategy)
-    assert isinstance(sampled, SampledStrategy)
+    assert isinstance(make("in-batch", data), InBatch)
+    assert isinstance(sampled, Sampled)
     assert sampled.n_candidates == N - 1
-    assert isinstance(bank, BankStrategy)
+    assert isinstance(bank, Bank)
     assert bank.size == 8 * BATCH

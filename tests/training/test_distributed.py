@@ -18,16 +18,17 @@ from torch import Tensor, nn
 
 from protoattend import ProtoAttendClassifier, frozen
 from protoattend.config import CANDIDATES, Settings
-from protoattend.core.model import Encoded, ProtoAttend, Reencoded
+from protoattend.core import candidates as sources
+from protoattend.core.model import Encoded, ProtoAttend
 from protoattend.database.encode import encode_together
 from protoattend.errors import UserError
 from protoattend.parallel import Ranks, gather, ranks
 from protoattend.training import checkpoint
 from protoattend.training.batches import Batch, Labelled
 from protoattend.training.checkpoint import Checkpoint
-from protoattend.training.fit import set_up
 from protoattend.training.loop import train
 from protoattend.training.losses import prototype_terms
+from protoattend.training.setup import set_up
 from protoattend.training.workers import spawned
 
 from ..plans import plan
@@ -81,7 +82,7 @@ def reencoded() -> dict[str, Tensor]:
     """Take one step with most candidates encoded without gradient, and return the gradients."""
     model = make_model("sparsemax")
     x, y = ranks().share(DATA.samples[:B]), ranks().share(DATA.labels[:B])
-    output = model(x, Reencoded(DATA.samples[B:], at_once=7))
+    output = model(x, sources.reencoded(DATA.samples[B:], at_once=7))
     torch.nn.functional.cross_entropy(output.prototype_logits, y).backward()
     size = ranks().size
     return {

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import Tensor, nn
 
-from protoattend.core.model import Fresh, ProtoAttend, Reencoded, settled
+from protoattend.core.candidates import CandidateSource, fresh, reencoded, settled
+from protoattend.core.model import ProtoAttend
 from protoattend.training.batches import Batch, Labelled
-from protoattend.training.candidates import SampledStrategy
+from protoattend.training.candidates import Sampled
 from protoattend.training.losses import prototype_terms
 
 from ..plans import plan
@@ -31,13 +34,15 @@ def make_model() -> ProtoAttend:
     return model
 
 
-def sampled(n_candidates: int, normalize: str) -> SampledStrategy:
+def sampled(n_candidates: int, normalize: str) -> Sampled:
     strategy = strategy_over("sampled", DATA, batch_size=B, n_candidates=n_candidates, normalize=normalize)
-    assert isinstance(strategy, SampledStrategy)
+    assert isinstance(strategy, Sampled)
     return strategy
 
 
-def gradients(source: type[Fresh | Reencoded], weights: Tensor | None = None) -> tuple[dict[str, Tensor], int]:
+def gradients(
+    source: Callable[[Tensor], CandidateSource], weights: Tensor | None = None
+) -> tuple[dict[str, Tensor], int]:
     model = make_model()
     strategy = sampled(D, "sparsemax")
     strategy.source = source
@@ -59,7 +64,7 @@ def gradients(source: type[Fresh | Reencoded], weights: Tensor | None = None) ->
 
 @pytest.mark.parametrize("weights", [None, torch.arange(1.0, 301.0).double()])
 def test_same_gradients_through_few_candidates(weights: Tensor | None) -> None:
-    (whole, all_rows), (few, some_rows) = (gradients(source, weights) for source in (Fresh, Reencoded))
+    (whole, all_rows), (few, some_rows) = (gradients(source, weights) for source in (fresh, reencoded))
     assert all_rows == B + D
     assert some_rows < B + D / 2, "most candidates get no weight, and were encoded without gradient"
     assert whole.keys() == few.keys()
@@ -69,9 +74,9 @@ def test_same_gradients_through_few_candidates(weights: Tensor | None) -> None:
 
 
 def test_the_strategy_chooses_it_where_it_pays() -> None:
-    assert sampled(32 * B, "sparsemax").source is Reencoded
-    assert sampled(32 * B - 1, "sparsemax").source is Fresh
-    assert sampled(32 * B, "softmax").source is Fresh, "softmax gives every candidate weight, and gradient"
+    assert sampled(32 * B, "sparsemax").source is reencoded
+    assert sampled(32 * B - 1, "sparsemax").source is fresh
+    assert sampled(32 * B, "softmax").source is fresh, "softmax gives every candidate weight, and gradient"
 
 
 def test_batch_norm_goes_by_its_running_statistics_for_candidates_alone() -> None:
@@ -80,7 +85,7 @@ def test_batch_norm_goes_by_its_running_statistics_for_candidates_alone() -> Non
     model = ProtoAttend(nn.Sequential(norm, nn.Dropout(0.5)), 3, in_features=WIDTH)
     model.train()
     x, candidates = torch.randn(4, WIDTH), 5 + torch.randn(40, WIDTH)
-    model(x, Reencoded(candidates, at_once=16))
+    model(x, reencoded(candidates, at_once=16))
     assert norm.num_batches_tracked == 1, "the inputs' pass, and no other, is learned from"
     torch.testing.assert_close(norm.running_mean, 0.1 * x.mean(0))
     assert norm.training

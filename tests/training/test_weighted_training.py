@@ -11,14 +11,15 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from protoattend.config import CANDIDATES
+from protoattend.core.candidates import in_batch
 from protoattend.core.mixup import Mix
-from protoattend.core.model import InBatch, ProtoAttend
+from protoattend.core.model import ProtoAttend
 from protoattend.core.objectives import OBJECTIVES
 from protoattend.data.inputs import fit_inputs
 from protoattend.data.labels import Classes
 from protoattend.training import prepared as ready
 from protoattend.training.batches import Batch, Labelled
-from protoattend.training.candidates import InBatchStrategy
+from protoattend.training.candidates import InBatch
 from protoattend.training.evaluation import evaluate_plain, evaluate_with_prototypes, refresh_batch_norm
 from protoattend.training.loop import train
 from protoattend.training.losses import plain_terms, prototype_terms
@@ -58,7 +59,7 @@ def test_forward_and_gradient_with_weights_are_those_of_copies(normalize: str) -
     results = []
     for rows, counts, weights in ((ALL, COUNTS.double(), COUNTS.double()), (COPIES, None, torch.ones(len(COPIES)))):
         exclude = rows[:, None] == rows
-        output = model(data.samples[rows], InBatch(), exclude, None, counts)
+        output = model(data.samples[rows], in_batch, exclude, None, counts)
         each = F.cross_entropy(output.joint_logits, data.labels[rows], reduction="none")
         loss = (each * weights).sum()
         results.append([loss, *torch.autograd.grad(loss, list(model.parameters()))])
@@ -70,8 +71,8 @@ def test_forward_and_gradient_with_weights_are_those_of_copies(normalize: str) -
 def test_loss_and_gradient_of_a_batch_are_those_of_its_copies(objective: str) -> None:
     data, model = make_data(), make_model("softmax")
     config = plan(objective=objective, lambda_conf=0.3)
-    weighted = prototype_terms(config, InBatchStrategy(), None, COUNTS.double())
-    repeated = prototype_terms(config, InBatchStrategy())
+    weighted = prototype_terms(config, InBatch(), None, COUNTS.double())
+    repeated = prototype_terms(config, InBatch())
     ours = weighted(model, Batch(data.samples, data.labels, ALL, None), 0.4)
     theirs = repeated(model, Batch(data.samples[COPIES], data.labels[COPIES], COPIES, None), 0.4)
     assert ours.keys() == theirs.keys()
@@ -93,15 +94,12 @@ def test_training_goes_by_the_ratios_of_weights(normalize: str) -> None:
     """Batches stay as large as they are, so the same weight for all is no weight at all."""
     data, model = make_data(), make_model(normalize)
     batch = Batch(data.samples, data.labels, ALL, None)
-    plain = prototype_terms(plan(), InBatchStrategy())(model, batch, 0.0)
-    same = prototype_terms(plan(), InBatchStrategy(), None, torch.full((N,), 9.0).double())(model, batch, 0.0)
+    plain = prototype_terms(plan(), InBatch())(model, batch, 0.0)
+    same = prototype_terms(plan(), InBatch(), None, torch.full((N,), 9.0).double())(model, batch, 0.0)
     for name, term in plain.items():
         torch.testing.assert_close(term, same[name])
     batch = Batch(data.samples, data.labels, ALL, None)
-    losses = [
-        prototype_terms(plan(), InBatchStrategy(), None, scale * COUNTS.double())(model, batch, 0.0)
-        for scale in (1, 70)
-    ]
+    losses = [prototype_terms(plan(), InBatch(), None, scale * COUNTS.double())(model, batch, 0.0) for scale in (1, 70)]
     for name, term in losses[0].items():
         torch.testing.assert_close(term, losses[1][name])
 
@@ -110,10 +108,10 @@ def test_regularisers_heed_the_weights_of_inputs() -> None:
     data, model = make_data(), make_model("softmax")
     config = plan(lambda_sparse=2.0)
     weights = COUNTS.double()
-    terms = prototype_terms(config, InBatchStrategy(), None, weights)
+    terms = prototype_terms(config, InBatch(), None, weights)
     found = terms(model, Batch(data.samples, data.labels, ALL, None), 0.0)["sparse"]
     batch = Batch(data.samples, data.labels, ALL)
-    draw = InBatchStrategy().draw(batch, 0.0)
+    draw = InBatch().draw(batch, 0.0)
     p = model(data.samples, draw.source, draw.exclude(batch.parents), None, weights / weights.mean()).weights
     entropy = -(p * (p + 1e-8).log()).sum(1)
     torch.testing.assert_close(found, 2 * (entropy * weights).sum() / weights.sum())
@@ -147,7 +145,7 @@ def test_smoothed_targets_are_those_of_torch_and_weigh_the_same() -> None:
     torch.testing.assert_close(plain_terms(config)(model, batch, 0.0)["self"], expected.mean())
     weighted = plain_terms(config, None, COUNTS.double())(model, batch, 0.0)["self"]
     torch.testing.assert_close(weighted, (expected * COUNTS).sum() / COUNTS.sum())
-    attention = prototype_terms(config, InBatchStrategy())(model, batch, 0.0)
+    attention = prototype_terms(config, InBatch())(model, batch, 0.0)
     torch.testing.assert_close(attention["self"], expected.mean())
     assert set(attention) == {"self", "prototype", "joint"}
 
@@ -183,7 +181,7 @@ def test_candidates_of_every_strategy_weigh_what_their_rows_weigh(name: str) -> 
 def test_two_or_three_rows_are_not_blended_as_each_needs_a_candidate(n_rows: int) -> None:
     data, model = make_data().at(torch.arange(n_rows)), make_model()
     mix = Mix(torch.arange(n_rows).roll(1), torch.full((n_rows,), 0.6, dtype=torch.float64))
-    terms = prototype_terms(plan(), InBatchStrategy())
+    terms = prototype_terms(plan(), InBatch())
     rows = torch.arange(n_rows)
     blended = terms(model, Batch(data.samples, data.labels, rows, mix), 0.0)
     pure = terms(model, Batch(data.samples, data.labels, rows, None), 0.0)
@@ -215,7 +213,7 @@ def test_training_draws_undersampled_batches() -> None:
         seen.append(batch.rows)
         return plain_terms(plan())(model, batch, progress)
 
-    history = train(
+    hiprogress = train(
         make_model().float(),
         data,
         plan(batch_size=10, max_epochs=8),
@@ -223,7 +221,7 @@ def test_training_draws_undersampled_batches() -> None:
         evaluate=None,
         seed=0,
     )
-    assert (len(history), len(seen)) == (8, 16), "two batches an epoch"
+    assert (len(hiprogress), len(seen)) == (8, 16), "two batches an epoch"
     for first, second in zip(seen[::2], seen[1::2], strict=True):
         assert torch.bincount(labels[torch.cat([first, second])]).tolist() == [10, 10]
     assert len(torch.cat(seen).unique()) > 40
@@ -327,8 +325,8 @@ def test_rows_of_weight_zero_are_nowhere() -> None:
     kept = [(part.samples[:, 0] * shown.scale + shown.mean).round() for part in (found.train, found.validation)]
     assert sorted(np.concatenate(kept).tolist()) == np.flatnonzero(weights).tolist()
     for part, rows in zip((found.train, found.validation), kept, strict=True):
-        assert part.weights is not None
-        assert part.weights.tolist() == weights[rows.numpy().astype(int)].tolist()
+        assert part.sample_weight is not None
+        assert part.sample_weight.tolist() == weights[rows.numpy().astype(int)].tolist()
     chosen = found.weights > 0
     assert np.array_equal(found.weights[chosen], weights[chosen])
     assert int(chosen[50:].sum()) == round(0.5 * np.count_nonzero(weights[50:]))
@@ -339,16 +337,16 @@ def test_validation_weighs_as_training_does() -> None:
     assert prepared(validation_fraction=0.0).validation_rows(torch.ones(2)) is None
     plain = prepared().validation_rows(None)
     assert plain is not None
-    assert plain.weights is None
+    assert plain.sample_weight is None
     weights = np.where(np.arange(300) < 50, 3.0, 2.0)
     everything = prepared(sample_weight=weights, undersample={"usual": 0.5}).validation_rows(torch.tensor([10.0, 0.1]))
     assert everything is not None
-    assert everything.weights is not None
-    torch.testing.assert_close(everything.weights, torch.where(everything.labels == 0, 30.0, 0.1))
+    assert everything.sample_weight is not None
+    torch.testing.assert_close(everything.sample_weight, torch.where(everything.labels == 0, 30.0, 0.1))
     balanced = prepared().validation_rows(torch.tensor([2.0, 0.5]))
     assert balanced is not None
-    assert balanced.weights is not None
-    torch.testing.assert_close(balanced.weights, torch.where(balanced.labels == 0, 2.0, 0.5))
+    assert balanced.sample_weight is not None
+    torch.testing.assert_close(balanced.sample_weight, torch.where(balanced.labels == 0, 2.0, 0.5))
 
 
 def test_balanced_class_weights_count_rows_as_they_are_drawn_and_weigh() -> None:

@@ -16,7 +16,6 @@ from rich.table import Table
 from torch import Tensor
 
 from protoattend.classifier import ProtoAttendClassifier
-from protoattend.core.attention import prototype_counts
 from protoattend.data.images import ImageFile, ImageFiles
 from protoattend.data.inputs import kind_of
 from protoattend.data.readers import LabelledData, read_data
@@ -184,9 +183,8 @@ def _decide(clf: ProtoAttendClassifier, queries: Tensor) -> tuple[np.ndarray, np
 
 
 def _median_prototypes(clf: ProtoAttendClassifier, queries: Tensor) -> float:
-    blocks = map(clf.database_.prototypes, queries.split(QUERIES))
-    counts = [int(prototype_counts(found.weights, 0.95)) for block in blocks for found in block]
-    return float(np.median(counts))
+    counts = [clf.database_.attend(some).counts(0.95).numpy() for some in queries.split(QUERIES)]
+    return float(np.median(np.concatenate(counts)))
 
 
 def _explain(clf: ProtoAttendClassifier, data: LabelledData, rows: Sequence[int], top: int) -> Explanations:

@@ -51,13 +51,13 @@ class PlainClassifier(Estimator):
         with seeded(seed) as generator:
             setup = set_up(settings, X, y, sample_weight, generator)
             validation = setup.prepared.validation_rows(setup.class_weight)
-            row_weights = setup.prepared.row_weights(setup.device)
+            training_weight = setup.prepared.training_weight(setup.device)
             with progress_bar(settings.verbose, setup.plan.max_epochs, "plain encoder") as on_step:
                 self.history_ = train(
                     setup.model,
                     setup.prepared.train,
                     setup.plan,
-                    loss_terms=plain_terms(setup.plan, setup.class_weight, row_weights),
+                    loss_terms=plain_terms(setup.plan, setup.class_weight, training_weight),
                     evaluate=None if validation is None else partial(evaluate_plain, setup.model, validation),
                     seed=seed,
                     augment=setup.augment,

@@ -6,16 +6,18 @@ import math
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from protoattend.core.normalize import normalizer
 
 EPSILON = 1e-8  # inside the logarithm of L_sparse, for p = 0
+SLACK = 1e-6  # float weights sum to one only up to rounding: without it, a share of 1 might never be reached
 
 
-def attention_scores(queries: Tensor, keys: Tensor) -> Tensor:
-    """Return K Q^T / sqrt(d_att) as `(B, D)` for queries `(B, d_att)` and keys `(D, d_att)`."""
+def attention_scores(queries: Tensor, keys: Tensor, temperature: float | Tensor = 1.0) -> Tensor:
+    """Return K Q^T / (sqrt(d_att) temperature) as `(B, D)` for queries `(B, d_att)` and keys `(D, d_att)`."""
     # Scaling the queries costs B x d_att products instead of B x D.
-    return (queries / math.sqrt(queries.shape[-1])) @ keys.T
+    return (queries / (math.sqrt(queries.shape[-1]) * temperature)) @ keys.T
 
 
 def relational_attention(
@@ -23,20 +25,38 @@ def relational_attention(
     keys: Tensor,
     *,
     normalize: str,
+    temperature: float | Tensor = 1.0,
     exclude: Tensor | None = None,
-    candidate_weights: Tensor | None = None,
+    sample_weight: Tensor | None = None,
 ) -> Tensor:
     """Return the weights p `(B, D)` of eq. 1; entries where `exclude` is true are 0.
 
-    `candidate_weights` `(D,)` is how many times each candidate counts; None is once each.
+    `sample_weight` `(D,)` is how many times each candidate counts; None is once each.
     """
-    return normalizer(normalize)(attention_scores(queries, keys), exclude=exclude, weights=candidate_weights)
+    scores = attention_scores(queries, keys, temperature)
+    return normalizer(normalize)(scores, exclude=exclude, sample_weight=sample_weight)
 
 
-def class_mass(weights: Tensor, candidate_labels: Tensor, n_classes: int) -> Tensor:
-    """Return sum_j p_ij 1[y_j = c] as `(B, n_classes)`: how much of the decision rests on each label."""
-    mass = weights.new_zeros(weights.shape[0], n_classes)
-    return mass.index_add_(1, candidate_labels, weights)
+def class_mass(weights: Tensor, votes: Tensor) -> Tensor:
+    """Return sum_j p_ij t_jc as `(B, C)`: how much of the decision rests on each label.
+
+    `votes` t `(D, C)` is how much of each label a candidate is made of: of one label, `label_votes`.
+    """
+    return weights @ votes
+
+
+def label_votes(labels: Tensor, n_classes: int, dtype: torch.dtype) -> Tensor:
+    """Return 1[y_j = c] as `(D, n_classes)`."""
+    return F.one_hot(labels, n_classes).to(dtype)
+
+
+def ragged_class_mass(
+    labels: Tensor, weights: Tensor, n_classes: int, rows: Tensor | None = None, n_rows: int = 1
+) -> Tensor:
+    """Return the same `(n_rows, n_classes)` for weights `(N,)` in a list, with labels and rows; None is row 0."""
+    places = labels if rows is None else rows * n_classes + labels
+    # In float64: unlike a product, a running sum of millions would lose digits.
+    return torch.bincount(places, weights.double(), n_rows * n_classes).view(n_rows, n_classes).to(weights.dtype)
 
 
 def confidence(mass: Tensor, prediction: Tensor) -> Tensor:
@@ -44,33 +64,33 @@ def confidence(mass: Tensor, prediction: Tensor) -> Tensor:
     return mass.gather(1, prediction[:, None]).squeeze(1).clamp(max=1.0)  # a sum of weights may round above one
 
 
-def sparsity_loss(weights: Tensor, input_weights: Tensor | None = None) -> Tensor:
+def sparsity_loss(weights: Tensor, sample_weight: Tensor | None = None) -> Tensor:
     """Return L_sparse = -1/B sum_ij p_ij log(p_ij + eps): the entropy, smallest for a single prototype.
 
-    `input_weights` `(B,)`, of mean one, is how many times each input counts; None is once each.
+    `sample_weight` `(B,)`, of mean one, is how many times each input counts; None is once each.
     """
-    return -_mean((weights * torch.log(weights + EPSILON)).sum(-1), input_weights)
+    return -_mean((weights * torch.log(weights + EPSILON)).sum(-1), sample_weight)
 
 
 def confidence_loss(
-    weights: Tensor, candidate_labels: Tensor, y: Tensor, input_weights: Tensor | None = None
+    weights: Tensor, candidate_labels: Tensor, y: Tensor, sample_weight: Tensor | None = None
 ) -> Tensor:
     """Return L_conf = -1/B sum_ij p_ij 1[y_j = y_i]: smallest when every prototype has the label of its input."""
     agree = candidate_labels[None, :] == y[:, None]
-    return -_mean(torch.where(agree, weights, 0.0).sum(-1), input_weights)
+    return -_mean(torch.where(agree, weights, 0.0).sum(-1), sample_weight)
 
 
-def agreement_loss(mass: Tensor, votes: Tensor, input_weights: Tensor | None = None) -> Tensor:
+def agreement_loss(mass: Tensor, votes: Tensor, sample_weight: Tensor | None = None) -> Tensor:
     """Return 1/B sum_ic (m_ic - t_ic)^2: smallest when the class mass m `(B, C)` is divided as the input is.
 
     `votes` t `(B, C)` is how much of each label an input is made of, such as a half of two labels for a blend. Unlike
     L_conf it does not reward agreement as such, but as much of it as there should be.
     """
-    return _mean((mass - votes).square().sum(-1), input_weights)
+    return _mean((mass - votes).square().sum(-1), sample_weight)
 
 
-def _mean(of_inputs: Tensor, input_weights: Tensor | None) -> Tensor:
-    return of_inputs.mean() if input_weights is None else (of_inputs * input_weights).mean()
+def _mean(of_inputs: Tensor, sample_weight: Tensor | None) -> Tensor:
+    return of_inputs.mean() if sample_weight is None else (of_inputs * sample_weight).mean()
 
 
 def prototype_counts(weights: Tensor, share: float) -> Tensor:
@@ -80,6 +100,13 @@ def prototype_counts(weights: Tensor, share: float) -> Tensor:
     tensor([2])
     """
     reached = weights.sort(-1, descending=True).values.cumsum(-1)
-    # Float weights sum to one only up to rounding: without the slack, share=1 might never be reached.
-    short = reached < share - 1e-6
-    return (short.sum(-1) + 1).clamp(max=weights.shape[-1])
+    return ((reached < share - SLACK).sum(-1) + 1).clamp(max=weights.shape[-1])
+
+
+def ragged_prototype_counts(weights: Tensor, rows: Tensor, n_rows: int, share: float) -> Tensor:
+    """Return the same `(n_rows,)` for weights `(N,)` in a list, rows ascending and the heaviest of each first."""
+    sizes = torch.bincount(rows, minlength=n_rows)
+    reached = F.pad(weights.double().cumsum(0), (1, 0))
+    before = reached[sizes.cumsum(0) - sizes]
+    short = reached[1:] - before[rows] < share - SLACK
+    return torch.minimum(torch.bincount(rows[short], minlength=n_rows) + 1, sizes)

@@ -1,7 +1,7 @@
 """Mixup: training inputs blended in pairs, so that what lies between two classes gets prototypes of both.
 
 Trained on pure samples alone, an encoder collapses each class to a point: the same few rows become the prototypes of
-every input of a class, and wrong decisions are as sure as right ones. Blending costs no extra pass.
+every input of a class, and wrong decisions are as confident as right ones. Blending costs no extra pass.
 """
 
 from __future__ import annotations

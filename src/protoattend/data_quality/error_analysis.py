@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from protoattend.database.attention import Attention
 from protoattend.database.search import QUERIES
 from protoattend.database.store import CandidateDatabase
 from protoattend.errors import MissingExtra, UserError
@@ -99,13 +101,20 @@ class ErrorAnalysis:
 
 @dataclass(frozen=True)
 class _Answers:
-    """What was decided on labelled samples; `rival` is the truth of a wrong decision, the runner-up of a right one."""
+    """What was decided on labelled samples; `rival` is the truth of a wrong decision, the runner-up of a right one.
+
+    `found` has all prototypes, but with softmax none: every candidate is one of every input, which is too many to hold.
+    """
 
     database: CandidateDatabase
     queries: Tensor
     labels: Tensor
-    predicted: Tensor
+    found: Attention
     rival: Tensor
+
+    @cached_property
+    def predicted(self) -> Tensor:
+        return self.found.predicted
 
     @property
     def right(self) -> Tensor:
@@ -117,12 +126,20 @@ class _Answers:
         That is what it adds to the logit of the prediction above that of its rival.
         """
         scores = self.database.class_scores
-        for some in rows.split(QUERIES) if len(rows) else ():
-            used = self.database.prototypes(self.queries[some])
-            inputs = some.repeat_interleave(torch.tensor([len(found.positions) for found in used]))
-            positions = torch.cat([found.positions for found in used])
+        for inputs, positions, weights in self._uses(rows):
             difference = scores[positions, self.predicted[inputs]] - scores[positions, self.rival[inputs]]
-            yield inputs, positions, torch.cat([found.weights for found in used]) * difference
+            yield inputs, positions, weights * difference
+
+    def _uses(self, rows: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+        if _holds_all(self.database):
+            asked = torch.zeros(len(self.queries), dtype=torch.bool)
+            asked[rows] = True
+            inside = asked[self.found.rows]
+            yield self.found.rows[inside], self.found.positions[inside], self.found.weights[inside]
+            return
+        for some in rows.split(QUERIES) if len(rows) else ():
+            found = self.database.attend(self.queries[some])
+            yield some[found.rows], found.positions, found.weights
 
     def total_pull(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Return how far each candidate pulls on all these inputs together, and how many it is a prototype of."""
@@ -141,11 +158,11 @@ def error_analysis(database: CandidateDatabase, queries: Tensor, labels: Tensor,
     """
     if len(queries) != len(labels):
         raise UserError(f"X and y must be of one length, but X has {len(queries)} rows and y has {len(labels)}.")
-    decisions = database.decide(queries)
-    predicted = decisions.predicted
-    runner_up = decisions.logits.scatter(1, predicted[:, None], -torch.inf).argmax(1)
+    found = database.attend(queries, top=None if _holds_all(database) else 0)
+    predicted = found.predicted
+    runner_up = found.logits.scatter(1, predicted[:, None], -torch.inf).argmax(1)
     rival = torch.where(predicted == labels, runner_up, labels)
-    answers = _Answers(database, queries, labels, predicted, rival)
+    answers = _Answers(database, queries, labels, found, rival)
     n_classes = len(database.classes)
     counts = torch.bincount(labels * n_classes + predicted, minlength=n_classes**2)
     return ErrorAnalysis(
@@ -153,8 +170,12 @@ def error_analysis(database: CandidateDatabase, queries: Tensor, labels: Tensor,
         classes=database.classes.values,
         confusions=_confusions(answers),
         harmful=_harmful(answers, top),
-        wanted=_wanted(answers, decisions.class_mass),
+        wanted=_wanted(answers),
     )
+
+
+def _holds_all(database: CandidateDatabase) -> bool:
+    return database.model.normalize == "sparsemax"
 
 
 def _confusions(answers: _Answers) -> tuple[Confusion, ...]:
@@ -199,15 +220,14 @@ def _harmful(answers: _Answers, top: int) -> tuple[Harmful, ...]:
 
 def _users(answers: _Answers, suspects: Tensor) -> list[Tensor]:
     """Return for each of these candidates the inputs it is a prototype of: without it no other decision changes."""
-    uses: list[list[Tensor]] = [[] for _ in suspects]
-    for inputs, positions, _ in answers.pulls(torch.arange(len(answers.queries))):
-        for suspect, found in zip(suspects, uses, strict=True):
-            found.append(inputs[positions == suspect])
-    return [torch.cat(found) for found in uses]
+    if not _holds_all(answers.database):
+        return [torch.arange(len(answers.queries))] * len(suspects)
+    found = answers.found
+    return [found.rows[found.positions == suspect] for suspect in suspects]
 
 
-def _wanted(answers: _Answers, class_mass: Tensor) -> tuple[Wanted, ...]:
-    own_mass = class_mass.gather(1, answers.labels[:, None]).squeeze(1)
+def _wanted(answers: _Answers) -> tuple[Wanted, ...]:
+    own_mass = answers.found.class_mass.gather(1, answers.labels[:, None]).squeeze(1)
     found = []
     for c, label in enumerate(answers.database.classes.values):
         rows = ((answers.labels == c) & ~answers.right).nonzero().squeeze(1)

@@ -45,17 +45,17 @@ class Judge:
             return []
         database, labels = self.database, self.database.labels
         places = torch.from_numpy(np.searchsorted(self.rows, [issue.index for issue in issues]))
-        found = database.prototypes(self.queries[places], own=None if self.own is None else self.own[places])
+        found = database.attend(self.queries[places], own=None if self.own is None else self.own[places])
+        mass = found.class_mass.clamp(max=1.0)  # a sum of weights may round above one
         explained = []
-        for issue, place, used in zip(issues, places.tolist(), found, strict=True):
-            agree = database.rows.labels[used.positions] == database.classes.number(issue.suggested_label)
-            shown = shown_prototypes(database, used, labels, SHOWN)
+        for i, (issue, (positions, weights)) in enumerate(zip(issues, found.per_query(), strict=True)):
+            shown = shown_prototypes(database, positions[:SHOWN], weights[:SHOWN], labels)
             explanation = Explanation(
                 prediction=issue.suggested_label,
-                confidence=min(1.0, float(used.weights[agree].sum())),
+                confidence=float(mass[i, database.classes.number(issue.suggested_label)]),
                 prototypes=tuple(replace(p, index=int(self.names[p.index])) for p in shown),
-                weights=used.weights.numpy(),
-                preview=self.preview(place),
+                weights=weights.numpy(),
+                preview=self.preview(int(places[i])),
                 label=issue.given_label,
             )
             explained.append(replace(issue, explanation=explanation))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -15,7 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from protoattend.database.attention import Attention, Decisions, Prototypes, Searchable
+from protoattend.database.attention import Attention, attention_of, joined
+from protoattend.database.searchable import Searchable
 from protoattend.errors import MissingExtra, UserError
 
 if TYPE_CHECKING:
@@ -36,25 +36,16 @@ class Neighbours(Protocol):
 class Search(Protocol):
     """How a database attends to its candidates: the module `search`, exactly, or an `Approximation`."""
 
-    def decide(
-        self, queries: Tensor, candidates: Searchable, *, normalize: str, own: Tensor | None = None
-    ) -> Decisions: ...
-
-    def prototypes(
-        self, queries: Tensor, candidates: Searchable, *, normalize: str, own: Tensor | None = None
-    ) -> list[Prototypes]: ...
-
-    def attend(self, queries: Tensor, candidates: Searchable, *, normalize: str, top: int = 10) -> Attention: ...
-
-
-@dataclass(frozen=True)
-class Found:
-    """Candidates found for each query `(B, k)` with their scores and weights; weight 0 where none was found."""
-
-    positions: Tensor
-    scores: Tensor
-    weights: Tensor
-    missed: Tensor
+    def attend(
+        self,
+        queries: Tensor,
+        candidates: Searchable,
+        *,
+        normalize: str,
+        temperature: float = 1.0,
+        own: Tensor | None = None,
+        top: int | None = None,
+    ) -> Attention: ...
 
 
 class FaissNeighbours:
@@ -150,84 +141,78 @@ class Approximation:
     k: int
     ids: np.ndarray
 
-    def decide(
-        self, queries: Tensor, candidates: Searchable, *, normalize: str, own: Tensor | None = None
-    ) -> Decisions:
-        """Return the decisions; `missed` bounds the weight of all others if none scores above the last one found."""
-        n_classes = candidates.class_scores.shape[1]
-        logits, mass, largest, missed = [], [], [], []
-        for found in self._found(queries, candidates, normalize, own):
-            weights = found.weights
-            logits.append(torch.einsum("bk,bkc->bc", weights, candidates.class_scores[found.positions].to(weights)))
-            labels = candidates.labels[found.positions]
-            mass.append(weights.new_zeros(len(weights), n_classes).scatter_add_(1, labels, weights))
-            largest.append(found.scores.amax(1))
-            missed.append(found.missed)
-        kind = queries.dtype
-        return Decisions(
-            torch.cat(logits).to(kind),
-            torch.cat(mass).to(kind),
-            torch.cat(largest).to(kind),
-            exact=False,
-            missed=torch.cat(missed).to(kind),
-        )
+    def attend(
+        self,
+        queries: Tensor,
+        candidates: Searchable,
+        *,
+        normalize: str,
+        temperature: float = 1.0,
+        own: Tensor | None = None,
+        top: int | None = None,
+    ) -> Attention:
+        """Return the attention among those found; `missed` bounds that of others if none scores above the last found.
 
-    def prototypes(
-        self, queries: Tensor, candidates: Searchable, *, normalize: str, own: Tensor | None = None
-    ) -> list[Prototypes]:
-        """Return each query's candidates of non-zero weight among those found, heaviest first."""
-        prototypes = []
-        for found in self._found(queries, candidates, normalize, own):
-            ordered = found.weights.sort(dim=1, descending=True, stable=True)
-            for weights, order, positions in zip(ordered.values, ordered.indices, found.positions, strict=True):
-                inside = weights > 0
-                prototypes.append(Prototypes(positions[order[inside]], weights[inside].to(queries.dtype)))
-        return prototypes
-
-    def attend(self, queries: Tensor, candidates: Searchable, *, normalize: str, top: int = 10) -> Attention:
-        """Return the decisions and the `top` heaviest prototypes among those found; weight 0 where there are fewer."""
-        positions = torch.zeros(len(queries), top, dtype=torch.int64)
-        weights = queries.new_zeros(len(queries), top)
-        for i, found in enumerate(self.prototypes(queries, candidates, normalize=normalize)):
-            n = min(top, len(found.weights))
-            positions[i, :n], weights[i, :n] = found.positions[:n], found.weights[:n]
-        return Attention(self.decide(queries, candidates, normalize=normalize), positions, weights)
-
-    def _found(self, queries: Tensor, candidates: Searchable, normalize: str, own: Tensor | None) -> Iterator[Found]:
-        ids = self.ids
-        every = torch.ones(1).expand(len(ids)) if candidates.weights is None else candidates.weights
-        total = every.sum(dtype=torch.float64)
+        The arguments are those of `search.attend`.
+        """
+        one, parts = math.sqrt(queries.shape[1]) * temperature, []
         for start in range(0, len(queries), QUERIES):
             some = queries[start : start + QUERIES]
-            indices, _ = self.neighbours.search(some.numpy(), self.k + (own is not None))
-            places = np.minimum(np.searchsorted(ids, indices), len(ids) - 1)
-            positions, there = torch.from_numpy(places), torch.from_numpy(ids[places] == indices)
-            others = total.expand(len(some))
-            if own is not None:
-                there &= positions != own[start : start + QUERIES, None]
-                others = others - every[own[start : start + QUERIES]]
-            if not bool(there.any(1).all()):
-                raise UserError(
-                    "the engine must find at least one candidate of the database for every query, but for "
-                    f"{int((~there.any(1)).sum())} it found none; build it anew from this database, or search wider."
-                )
+            found = self._found(some, candidates, None if own is None else own[start : start + QUERIES])
             # The engine's own scores may be rounded: attention is computed from the keys.
-            scores = torch.einsum("bd,bkd->bk", some.double(), candidates.keys[positions].double())
-            scores = (scores / math.sqrt(some.shape[1])).masked_fill(~there, -torch.inf)
-            counts = every[positions] * there.double()
-            outside = (others - counts.sum(1)).clamp(min=0)
+            scores = torch.einsum("bd,bkd->bk", some.double() / one, candidates.keys[found.positions].double())
+            scores = scores.masked_fill(~found.there, -torch.inf)
             weigh = _softmax if normalize == "softmax" else _sparsemax
-            yield Found(positions, scores, *weigh(scores, counts, outside))
+            weights, missed = weigh(scores, found.counts, found.outside)
+            inside = weights > 0
+            part = attention_of(
+                inside.nonzero()[:, 0],
+                found.positions[inside],
+                weights[inside].to(queries.dtype),
+                candidates,
+                largest_score=scores.amax(1).to(queries.dtype),
+                top=top,
+                missed=missed.to(queries.dtype),
+            )
+            parts.append(part)
+        return joined(parts)
+
+    def _found(self, queries: Tensor, candidates: Searchable, own: Tensor | None) -> _Found:
+        ids, given = self.ids, candidates.sample_weight
+        every = (torch.ones(1).expand(len(ids)) if given is None else given).double()
+        indices, _ = self.neighbours.search(queries.numpy(), self.k + (own is not None))
+        places = np.minimum(np.searchsorted(ids, indices), len(ids) - 1)
+        positions, there = torch.from_numpy(places), torch.from_numpy(ids[places] == indices)
+        others = every.sum().expand(len(queries))
+        if own is not None:
+            there &= positions != own[:, None]
+            others = others - torch.where(own >= 0, every[own], 0.0)
+        if not bool(there.any(1).all()):
+            raise UserError(
+                "the engine must find at least one candidate of the database for every query, but for "
+                f"{int((~there.any(1)).sum())} it found none; build it again from this database, or search wider."
+            )
+        counts = every[positions] * there
+        return _Found(positions, there, counts, (others - counts.sum(1)).clamp(min=0))
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What an engine found: positions `(B, k)`, which are `there`, how often each counts, and all others `(B,)`."""
+
+    positions: Tensor
+    there: Tensor
+    counts: Tensor
+    outside: Tensor
 
 
 def missed_mass(database: CandidateDatabase, neighbours: Neighbours, queries: Tensor, *, k: int = 256) -> Tensor:
     """Return, for each query, the weight `(B,)` of the prototypes that the engine does not find, by exact search."""
     indices, _ = neighbours.search(queries.numpy(), k)
-    exact = database.prototypes(queries)
     ids = database.rows.ids
     missed = [
-        float(found.weights[torch.from_numpy(~np.isin(ids[found.positions.numpy()], row))].sum())
-        for found, row in zip(exact, indices, strict=True)
+        float(weights[torch.from_numpy(~np.isin(ids[positions.numpy()], row))].sum())
+        for (positions, weights), row in zip(database.attend(queries).per_query(), indices, strict=True)
     ]
     return torch.tensor(missed)
 

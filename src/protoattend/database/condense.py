@@ -54,18 +54,18 @@ def positions_within(database: CandidateDatabase, loss: float) -> np.ndarray:
 
 
 def attention_received(database: CandidateDatabase) -> np.ndarray:
-    """Return sum_i w_i p_ij `(D,)`: the weight each candidate has in the decisions on all rows, each without itself.
+    """Return sum_i s_i p_ij `(D,)`: the weight each candidate has in the decisions on all rows, each without itself.
 
-    Of more than 65,536 rows, as many are asked, spread evenly.
+    s_i is how many times row i counts. Of more than 65,536 rows, as many are asked, spread evenly.
     """
     rows = database.rows
     received = np.zeros(len(rows))
     if len(rows) == 1:
         return received
     for asked in _asked(len(rows)).split(BLOCK):
-        found = database.prototypes(rows.blocks.take("queries", asked.numpy()), own=asked)
-        for own, prototypes in zip(asked.tolist(), found, strict=True):
-            received[prototypes.positions.numpy()] += float(rows.weights[own]) * prototypes.weights.numpy()
+        found = database.attend(rows.blocks.take("queries", asked.numpy()), own=asked)
+        given = rows.sample_weight[asked][found.rows].double() * found.weights
+        received += torch.bincount(found.positions, given, len(rows)).numpy()
     return received
 
 
@@ -77,7 +77,7 @@ def accuracy_on_rows(database: CandidateDatabase, whole: CandidateDatabase) -> f
     inside = np.minimum(places, len(database) - 1)
     own = torch.from_numpy(np.where(database.rows.ids[inside] == rows.ids[asked.numpy()], inside, -1))  # -1 is no row
     decided = database.decide(rows.blocks.take("queries", asked.numpy()), own=own).predicted
-    right, counts = decided == rows.labels[asked], rows.weights[asked].double()
+    right, counts = decided == rows.labels[asked], rows.sample_weight[asked].double()
     return float((counts * right).sum() / counts.sum())
 
 

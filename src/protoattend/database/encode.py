@@ -24,13 +24,18 @@ KEY_LAYERS_OF_OLD = 2  # before version 2 of saved classifiers, keys had lengths
 
 
 def fingerprint(model: ProtoAttend) -> str:
-    """Return a hash of every parameter, buffer and view: equal exactly for models that encode alike."""
+    """Return a hash of all parameters, buffers and test-time augmentation: equal exactly for models that encode alike.
+
+    The temperature is no part of it: what is encoded does not depend on it.
+    """
     digest = hashlib.sha256(model.normalize.encode())
     digest.update(b"" if len(model.key) == KEY_LAYERS_OF_OLD else b"keys of one length")
     views = getattr(model.encoder, "test_time_augmentation", TestTimeAugmentation())
     # By the name it had in the first saved folders, whose fingerprints must hold.
     digest.update(b"" if len(views) == 1 else f"Views(mirror={views.mirror}, shift={views.shift})".encode())
     for name, value in sorted(model.state_dict().items()):
+        if name == "temperature":
+            continue
         digest.update(name.encode())
         flat = value.detach().cpu().contiguous().view(-1)
         digest.update(flat.view(torch.uint8).numpy().data)  # as bytes, for numpy knows no bfloat16

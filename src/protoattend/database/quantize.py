@@ -20,9 +20,9 @@ LARGEST = {"float16": 65504.0, "int8": 127.0}
 class Quantization:
     """How keys are kept: 1 stands for `scale` `(d_att,)`, and no key is further off than `error` `(d_att,)`.
 
-    A score differs from that of the unrounded keys by at most eps = sum_d |q_d| error_d / sqrt(d_att). With sparsemax
-    tau then moves by at most eps and each weight of a candidate that counts once by at most 2 eps; with softmax each
-    weight changes at most by the factor exp(2 eps).
+    A score differs from that of the unrounded keys by at most eps = sum_d |q_d| error_d / (sqrt(d_att) temperature).
+    With sparsemax tau then moves by at most eps and each weight of a candidate that counts once by at most 2 eps; with
+    softmax each weight changes at most by the factor exp(2 eps).
     """
 
     dtype: str
@@ -62,9 +62,9 @@ class Quantization:
         """Return queries whose products with rounded keys are those with the keys they stand for."""
         return queries * self.scale.to(queries.dtype)
 
-    def score_error(self, queries: Tensor) -> Tensor:
-        """Return eps `(B,)`: how far any score of each query can be off."""
-        return (queries.abs() * self.error).sum(1) / math.sqrt(queries.shape[1])
+    def score_error(self, queries: Tensor, temperature: float = 1.0) -> Tensor:
+        """Return eps `(B,)`: how far any score of each query can be off at the model's temperature."""
+        return (queries.abs() * self.error).sum(1) / (math.sqrt(queries.shape[1]) * temperature)
 
     def state(self) -> dict[str, Any]:
         return {"dtype": self.dtype, "scale": self.scale.tolist(), "error": self.error.tolist()}

@@ -14,12 +14,13 @@ from protoattend.data.inputs import Inputs
 from protoattend.data.labels import Classes
 from protoattend.database import search as exact
 from protoattend.database.approximate import Approximation, Search
-from protoattend.database.attention import Attention, Decisions, Prototypes, Searchable
+from protoattend.database.attention import Attention
 from protoattend.database.previews import preview
 from protoattend.database.quantize import Quantization
 from protoattend.database.rows import Rows
+from protoattend.database.searchable import Searchable
 
-WORTH_A_COPY = 1 << 26  # bytes of keys that are laid out anew for single queries; larger ones stay mapped from disk
+WORTH_A_COPY = 1 << 26  # bytes of keys that are laid out again for single queries; larger ones stay mapped from disk
 
 
 class ReadableDatabase:
@@ -65,9 +66,9 @@ class ReadableDatabase:
         return self.classes.decode(self._rows.labels)
 
     @property
-    def weights(self) -> np.ndarray:
+    def sample_weight(self) -> np.ndarray:
         """How many times every row counts, in the order of `indices`."""
-        return self._rows.weights.numpy().copy()
+        return self._rows.sample_weight.numpy().copy()
 
     def preview(self, index: int) -> Any:
         """Return the sample at `index` in the form a person is shown."""
@@ -77,34 +78,43 @@ class ReadableDatabase:
         """Return the sample at a position in `rows` in that form."""
         return preview(self._rows, self.inputs, position)
 
-    def decide(self, queries: Tensor, *, own: Tensor | None = None) -> Decisions:
-        """Return logits, class mass and largest score of queries `(B, d_att)`, by exact attention over all rows."""
-        search: Search = self._approximation or exact
-        decisions = search.decide(self._asked(queries), self._searchable, normalize=self.model.normalize, own=own)
-        return decisions if self.rounding is None else replace(decisions, exact=False)
+    @property
+    def temperature(self) -> float:
+        """The model's temperature, by which attention scores are divided."""
+        return float(self.model.temperature)
 
-    def prototypes(self, queries: Tensor, *, own: Tensor | None = None) -> list[Prototypes]:
-        """Return each query's candidates of non-zero weight, by position in `rows`."""
-        search: Search = self._approximation or exact
-        return search.prototypes(self._asked(queries), self._searchable, normalize=self.model.normalize, own=own)
+    def attend(self, queries: Tensor, *, own: Tensor | None = None, top: int | None = None) -> Attention:
+        """Return what queries `(B, d_att)` attend to, by position in `rows`, and what that decides.
 
-    def attend(self, queries: Tensor, *, top: int = 10) -> Attention:
-        """Return the decisions and the `top` heaviest prototypes of each query, by position in `rows`."""
+        `own` `(B,)` is the position each may not attend to, -1 for none. With `top` only so many prototypes of each
+        query are named, the heaviest; decisions are by all of them in any case.
+        """
         search: Search = self._approximation or exact
-        found = search.attend(self._asked(queries), self._searchable, normalize=self.model.normalize, top=top)
-        return found if self.rounding is None else replace(found, decisions=replace(found.decisions, exact=False))
+        found = search.attend(
+            self._asked(queries),
+            self._searchable,
+            normalize=self.model.normalize,
+            temperature=self.temperature,
+            own=own,
+            top=top,
+        )
+        return found if self.rounding is None else replace(found, exact=False)
+
+    def decide(self, queries: Tensor, *, own: Tensor | None = None) -> Attention:
+        """Return what is decided for queries `(B, d_att)`, without naming prototypes."""
+        return self.attend(queries, own=own, top=0)
 
     def scores(self, query: Tensor) -> Tensor:
         """Return the attention scores `(D,)` of one query `(d_att,)` with all rows, in float64."""
         keys = self._rows.keys.to(query.dtype)
-        return attention_scores(self._asked(query[None]), keys)[0].double()
+        return attention_scores(self._asked(query[None]), keys, self.temperature)[0].double()
 
     def _asked(self, queries: Tensor) -> Tensor:
         return queries if self.rounding is None else self.rounding.scaled(queries)
 
     def _become(self, rows: Rows) -> None:
-        weights = None if rows.count_once else rows.weights  # unweighted search is the faster one
-        searchable = Searchable(rows.keys, rows.class_scores, rows.labels, weights)
+        sample_weight = None if rows.count_once else rows.sample_weight  # unweighted search is the faster one
+        searchable = Searchable(rows.keys, rows.class_scores, rows.labels, sample_weight)
         self._searchable = searchable.by_columns() if rows.keys.nbytes <= WORTH_A_COPY else searchable
         self._approximation: Approximation | None = None
         self._rows = rows

@@ -1,7 +1,7 @@
 """The rows of a database: columns of one length that never change; an edit makes new ones.
 
-Search reads labels, keys, class scores and weights. Queries, values and samples are read now and then only, so they
-stay in the blocks they came in, which may lie on disk, and an edit copies none of them.
+Search reads labels, keys, class scores and sample weights. Queries, values and samples are read now and then only, so
+they stay in the blocks they came in, which may lie on disk, and an edit copies none of them.
 """
 
 from __future__ import annotations
@@ -64,9 +64,6 @@ class Blocks:
             return Blocks(self.blocks + other.blocks)
         return Blocks(self.blocks + other.blocks, np.concatenate([self._places(), other._places() + self._laid()]))
 
-    def with_queries_times(self, factor: float) -> Blocks:
-        return replace(self, blocks=tuple(replace(block, queries=factor * block.queries) for block in self.blocks))
-
     def take(self, column: str, positions: np.ndarray | None = None) -> Any:
         """Return a column at some positions, or whole: uncopied where it lies in one block as it is."""
         columns = [getattr(block, column) for block in self.blocks]
@@ -97,7 +94,7 @@ class Rows:
 
     `ids` are stable and ascending: the row of the training X, then numbers of their own for added rows. `class_scores`
     `(D, C)` are the decision on each row's value alone. `edited` marks rows whose label was given by a person after
-    training; `weights` is how many times a row counts.
+    training; `sample_weight` is how many times a row counts.
     """
 
     ids: np.ndarray
@@ -105,7 +102,7 @@ class Rows:
     keys: Tensor
     class_scores: Tensor
     edited: Tensor
-    weights: Tensor
+    sample_weight: Tensor
     blocks: Blocks
 
     def __len__(self) -> int:
@@ -171,7 +168,7 @@ class Rows:
     @property
     def count_once(self) -> bool:
         """Whether every row counts once; one number that stands for all of them is looked at once."""
-        return bool((self.weights[:1] if self.weights.stride(0) == 0 else self.weights).eq(1).all())
+        return bool((self.sample_weight[:1] if self.sample_weight.stride(0) == 0 else self.sample_weight).eq(1).all())
 
     def relabelled(self, positions: np.ndarray, labels: Tensor, decision: Tensor) -> Rows:
         """Return rows whose labels at `positions` a person gave; `decision` `(C, d_out)` scores values."""
@@ -184,12 +181,12 @@ class Rows:
         return replace(self, labels=now, edited=edited, class_scores=class_scores)
 
     def _columns(self) -> tuple[Tensor, ...]:
-        return self.labels, self.keys, self.class_scores, self.edited, self.weights
+        return self.labels, self.keys, self.class_scores, self.edited, self.sample_weight
 
 
 def _made(ids: np.ndarray, columns: list[Tensor], blocks: Blocks) -> Rows:
-    labels, keys, class_scores, edited, weights = columns
-    return Rows(ids, labels, keys, class_scores, edited, weights, blocks)
+    labels, keys, class_scores, edited, sample_weight = columns
+    return Rows(ids, labels, keys, class_scores, edited, sample_weight, blocks)
 
 
 def unedited_rows(
@@ -206,7 +203,7 @@ def unedited_rows(
         encoded.keys,
         encoded.values @ decision.T,
         edited=torch.zeros(len(ids), dtype=torch.bool),
-        weights=torch.from_numpy(counts[ids]),
+        sample_weight=torch.from_numpy(counts[ids]),
         blocks=Blocks((Block(encoded.queries, encoded.values, source),)),
     )
 

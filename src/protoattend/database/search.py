@@ -2,23 +2,26 @@
 
 Softmax keeps a running maximum and running sums. Sparsemax keeps the few candidates that can be in the support at all
 (nothing 1 or more below the largest score can, nor anything below the threshold of those seen so far, which only rises)
-and solves for the threshold on those. A candidate of weight w counts as w copies of itself would.
+and solves for the threshold on those. A candidate of sample weight s counts as s copies of itself would.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from protoattend.core.attention import attention_scores
-from protoattend.core.normalize import ragged_threshold, require_a_finite_maximum, softmax
-from protoattend.database.attention import Attention, Decisions, Prototypes, Searchable
-from protoattend.database.single_query import SupportOfOne, support_of_one
+from protoattend.core.attention import class_mass, label_votes, ragged_class_mass
+from protoattend.core.checks import require_a_finite_maximum
+from protoattend.core.normalize import softmax
+from protoattend.core.self_exclusion import without_own
+from protoattend.core.sparsemax import ragged_threshold
+from protoattend.database.attention import Attention, attention_of, joined
+from protoattend.database.searchable import Searchable
+from protoattend.database.single_query import attend_one
 from protoattend.errors import choose
 
 SCORES = 1 << 20  # held at once: they stay in the cache, and one query takes a million candidates in one go
@@ -30,102 +33,32 @@ MANY = 64  # contenders of a query that are kept before it is worth finding out 
 SLACK = 1e-6  # of a threshold, for its rounding
 
 
-def decide(
-    queries: Tensor, candidates: Searchable, *, normalize: str, own: Tensor | None = None, chunk: int | None = None
-) -> Decisions:
-    """Return the decisions for queries `(B, d_att)`; `own` `(B,)` is where each may not attend, -1 for nowhere."""
+def attend(
+    queries: Tensor,
+    candidates: Searchable,
+    *,
+    normalize: str,
+    temperature: float = 1.0,
+    own: Tensor | None = None,
+    top: int | None = None,
+    chunk: int | None = None,
+) -> Attention:
+    """Return what queries `(B, d_att)` attend to and decide; `own` `(B,)` is the row each may not attend to, -1 none.
+
+    The triples are of all candidates with non-zero weight, or with `top` of the heaviest of each query, which with
+    softmax takes far less memory; 0 is none. Decisions are of all candidates in any case.
+    """
     choose(normalize, ("softmax", "sparsemax"), "normalize")
+    one = math.sqrt(queries.shape[1]) * temperature  # what 1 is among products of queries and keys
+    if normalize == "sparsemax" and chunk is None and _is_simple(queries, candidates):
+        return attend_one(queries, candidates, one=one, own=-1 if own is None else int(own), top=top)
+    scaled = queries / one
     if normalize == "sparsemax":
-        return _joined([kept.decide(candidates) for kept in _supports(queries, candidates, own, chunk)])
-    return _joined([_decide_softmax(some, candidates, theirs, chunk) for some, theirs in _query_blocks(queries, own)])
-
-
-def attend(queries: Tensor, candidates: Searchable, *, normalize: str, top: int = 10) -> Attention:
-    """Return the decisions and, from the same scan, the `top` heaviest prototypes of each query."""
-    choose(normalize, ("softmax", "sparsemax"), "normalize")
-    if normalize == "softmax":
-        heaviest = [weights.topk(min(top, weights.shape[1])) for weights in _softmax_weights(queries, candidates, None)]
-        missing = (0, max(0, top - len(candidates.keys)))
-        return Attention(
-            decide(queries, candidates, normalize=normalize),
-            F.pad(torch.cat([found.indices for found in heaviest]), missing),
-            F.pad(torch.cat([found.values for found in heaviest]), missing),
-        )
-    supports = list(_supports(queries, candidates, None, None))
-    positions, weights = zip(*[kept.heaviest(top) for kept in supports], strict=True)
-    decisions = _joined([kept.decide(candidates) for kept in supports])
-    return Attention(decisions, _together(positions), _together(weights))
-
-
-def prototypes(
-    queries: Tensor, candidates: Searchable, *, normalize: str, own: Tensor | None = None, chunk: int | None = None
-) -> list[Prototypes]:
-    """Return, for each query, all candidates with non-zero weight."""
-    choose(normalize, ("softmax", "sparsemax"), "normalize")
-    found: list[Prototypes] = []
-    if normalize == "sparsemax":
-        for kept in _supports(queries, candidates, own, chunk):
-            found += kept.split()
-        return found
-    for weights in _softmax_weights(queries, candidates, own):
-        ordered = weights.sort(dim=1, descending=True)
-        found += [Prototypes(p[w > 0], w[w > 0]) for w, p in zip(ordered.values, ordered.indices, strict=True)]
-    return found
-
-
-@dataclass(frozen=True)
-class _Supports:
-    """Sparsemax weights of some queries as triples (row, position, weight), rows ascending."""
-
-    n_rows: int
-    rows: Tensor
-    positions: Tensor
-    weights: Tensor
-    largest: Tensor
-
-    def decide(self, candidates: Searchable) -> Decisions:
-        n_classes = candidates.class_scores.shape[1]
-        logits = self.weights.new_zeros(self.n_rows, n_classes)
-        mass = torch.zeros_like(logits)
-        step = max(1, HELD // n_classes)
-        for start in range(0, len(self.rows), step):
-            here = slice(start, start + step)
-            rows, positions, weights = self.rows[here], self.positions[here], self.weights[here]
-            logits.index_add_(0, rows, candidates.class_scores[positions] * weights[:, None])
-            mass.view(-1).index_add_(0, rows * n_classes + candidates.labels[positions], weights)
-        return Decisions(logits, mass, self.largest)
-
-    def heaviest(self, top: int) -> tuple[Tensor, Tensor]:
-        """Return positions and weights `(n_rows, top)` of each row's heaviest; where there are fewer, weight 0."""
-        order = self.weights.argsort(descending=True, stable=True)
-        order = order[self.rows[order].argsort(stable=True)]  # by row, then by weight
-        counts = torch.bincount(self.rows, minlength=self.n_rows)
-        place = torch.arange(top, device=order.device)
-        there = place < counts[:, None]
-        chosen = order[((counts.cumsum(0) - counts)[:, None] + place).clamp_(max=len(order) - 1)]
-        return self.positions[chosen] * there, self.weights[chosen] * there
-
-    def split(self) -> list[Prototypes]:
-        counts = torch.bincount(self.rows, minlength=self.n_rows).tolist()
-        split = []
-        for weights, positions in zip(self.weights.split(counts), self.positions.split(counts), strict=True):
-            order = weights.argsort(descending=True, stable=True)
-            split.append(Prototypes(positions[order], weights[order]))
-        return split
-
-
-def _joined(parts: list[Decisions]) -> Decisions:
-    if len(parts) == 1:
-        return parts[0]
-    return Decisions(
-        torch.cat([part.logits for part in parts]),
-        torch.cat([part.class_mass for part in parts]),
-        torch.cat([part.largest_score for part in parts]),
-    )
-
-
-def _together(parts: tuple[Tensor, ...]) -> Tensor:
-    return parts[0] if len(parts) == 1 else torch.cat(parts)
+        return joined(list(_sparsemax(scaled, candidates, own, top, chunk)))
+    if top is None:
+        return joined(list(_whole_softmax(scaled, candidates, own)))
+    blocks = _query_blocks(scaled, own)
+    return joined([_streamed_softmax(some, candidates, theirs, top, chunk) for some, theirs in blocks])
 
 
 def _chunk(n_queries: int) -> int:
@@ -138,91 +71,118 @@ def _query_blocks(queries: Tensor, own: Tensor | None, size: int = QUERIES) -> I
         yield queries[start : start + size], None if own is None else own[start : start + size]
 
 
-def _without_own(scores: Tensor, own: Tensor | None, start: int) -> Tensor:
-    """Set to -inf, in place, the score of each query with its own row, where that lies in this chunk."""
-    if own is not None:
-        inside = ((own >= start) & (own < start + scores.shape[1])).nonzero().squeeze(1)
-        scores[inside, own[inside] - start] = -torch.inf
-    return scores
+def _whole_softmax(queries: Tensor, candidates: Searchable, own: Tensor | None) -> Iterator[Attention]:
+    """Yield the attention to all candidates, for as many queries at a time as memory allows."""
+    keys = candidates.keys.to(queries.dtype)
+    votes = label_votes(candidates.labels, candidates.class_scores.shape[1], queries.dtype)
+    for some, theirs in _query_blocks(queries, own, max(1, HELD // len(keys))):
+        scores = without_own(some @ keys.T, theirs)
+        weights = softmax(scores, sample_weight=candidates.sample_weight)
+        logits, mass = weights @ candidates.class_scores, class_mass(weights, votes)
+        ordered = weights.sort(dim=1, descending=True, stable=True)
+        yield _of_sorted(ordered.values, ordered.indices, logits, mass, scores.amax(1))
 
 
-def _softmax_weights(queries: Tensor, candidates: Searchable, own: Tensor | None) -> Iterator[Tensor]:
-    """Yield the weights of all candidates `(b, D)`, for as many queries at a time as memory allows."""
-    for some, theirs in _query_blocks(queries, own, max(1, HELD // len(candidates.keys))):
-        scores = _without_own(attention_scores(some, candidates.keys.to(some.dtype)), theirs, 0)
-        yield softmax(scores, weights=candidates.weights)
-
-
-def _decide_softmax(queries: Tensor, candidates: Searchable, own: Tensor | None, chunk: int | None) -> Decisions:
+def _streamed_softmax(
+    queries: Tensor, candidates: Searchable, own: Tensor | None, top: int, chunk: int | None
+) -> Attention:
+    """Return the decisions and the `top` heaviest prototypes, a chunk of candidates at a time."""
     n_classes = candidates.class_scores.shape[1]
     largest = queries.new_full((len(queries), 1), -torch.inf)
     sums = queries.new_zeros(len(queries), 2 * n_classes)
+    best = queries.new_empty(len(queries), 0), candidates.labels.new_empty(len(queries), 0)
     length = chunk or _chunk(len(queries))
     for start in range(0, len(candidates.keys), length):
         here = slice(start, start + length)
-        scores = _without_own(attention_scores(queries, candidates.keys[here].to(queries.dtype)), own, start)
+        scores = without_own(queries @ candidates.keys[here].to(queries.dtype).T, own, start)
+        if top:
+            best = _best_so_far(best, scores, candidates, here, top)
         highest = torch.maximum(largest, scores.amax(1, keepdim=True))
         # Until a first finite score is seen, highest is -inf and -inf - -inf would be NaN.
         reference = highest.nan_to_num(neginf=0.0)
         shrink = torch.exp(largest - reference)
         masses = scores.sub_(reference).exp_()
-        if len(queries) <= FEW:
-            part = _sums_of_few(masses, candidates, here)
-        else:
-            part = masses @ _columns(candidates, here, masses.dtype)
-        sums = sums * shrink + part
+        sums = sums * shrink + (_sums_of_few if len(queries) <= FEW else _sums)(masses, candidates, here)
         largest = highest
     require_a_finite_maximum(largest)
     mass = sums[:, n_classes:]
     total = mass.sum(1, keepdim=True)  # every candidate has one label
-    return Decisions(sums[:, :n_classes] / total, mass / total, largest.squeeze(1))
+    weights = (best[0] - largest).exp() / total
+    return _of_sorted(weights, best[1], sums[:, :n_classes] / total, mass / total, largest.squeeze(1))
 
 
-def _columns(candidates: Searchable, here: slice, dtype: torch.dtype) -> Tensor:
-    """Return class scores and indicators of the label `(n, 2 C)`, counted as often as each candidate is."""
-    labels = F.one_hot(candidates.labels[here], candidates.class_scores.shape[1]).to(dtype)
-    columns = torch.cat([candidates.class_scores[here], labels], dim=1)
-    return columns if candidates.weights is None else candidates.weights[here, None].to(dtype) * columns
+def _best_so_far(
+    best: tuple[Tensor, Tensor], scores: Tensor, candidates: Searchable, here: slice, top: int
+) -> tuple[Tensor, Tensor]:
+    """Return scores, heeding sample weights, and positions `(B, top)` of the heaviest up to and with this chunk."""
+    counted = scores
+    if candidates.sample_weight is not None:
+        counted = scores + candidates.sample_weight[here].to(scores.dtype).log()
+    found = counted.topk(min(top, counted.shape[1]))
+    values = torch.cat([best[0], found.values], dim=1)
+    kept = values.topk(min(top, values.shape[1]))
+    return kept.values, torch.cat([best[1], found.indices + here.start], dim=1).gather(1, kept.indices)
+
+
+def _of_sorted(weights: Tensor, positions: Tensor, logits: Tensor, mass: Tensor, largest: Tensor) -> Attention:
+    """Return the attention where weights and positions are given as matrices, heaviest first; 0 is no prototype."""
+    inside = weights > 0
+    return Attention(inside.nonzero()[:, 0], positions[inside], weights[inside], logits, mass, largest)
+
+
+def _sums(masses: Tensor, candidates: Searchable, here: slice) -> Tensor:
+    """Return sums of class scores and, in the same product, the class mass `(B, 2 C)`, by unnormalised weights."""
+    n_classes = candidates.class_scores.shape[1]
+    votes = label_votes(candidates.labels[here], n_classes, masses.dtype)
+    columns = torch.cat([candidates.class_scores[here], votes], dim=1)
+    if candidates.sample_weight is not None:
+        columns = candidates.sample_weight[here, None].to(masses.dtype) * columns
+    return class_mass(masses, columns)
 
 
 def _sums_of_few(masses: Tensor, candidates: Searchable, here: slice) -> Tensor:
-    """Return masses times those columns, without making them: for few queries that would cost more than the product."""
-    if candidates.weights is not None:
-        masses = masses * candidates.weights[here].to(masses.dtype)
+    """Return the same without making the columns: for few queries that would cost more than the product."""
+    if candidates.sample_weight is not None:
+        masses = masses * candidates.sample_weight[here].to(masses.dtype)
     labels, n_classes = candidates.labels[here], candidates.class_scores.shape[1]
-    # In float64: a running sum of millions, unlike a product, would lose digits.
-    by_label = [torch.bincount(labels, row.double(), n_classes) for row in masses]
-    return torch.cat([masses @ candidates.class_scores[here], torch.stack(by_label).to(masses.dtype)], dim=1)
+    by_label = torch.cat([ragged_class_mass(labels, row, n_classes) for row in masses])
+    return torch.cat([masses @ candidates.class_scores[here], by_label], dim=1)
 
 
-def _supports(
-    queries: Tensor, candidates: Searchable, own: Tensor | None, chunk: int | None
-) -> Iterator[_Supports | SupportOfOne]:
-    """Yield the sparsemax supports of the queries in order, in as many pieces as memory asks for."""
-    if queries.shape[0] == 1 and candidates.weights is None and chunk is None:
-        yield support_of_one(queries, candidates, -1 if own is None else int(own))
-        return
+def _is_simple(queries: Tensor, candidates: Searchable) -> bool:
+    """Whether there is a faster way of its own: for one query to candidates that count once."""
+    return queries.shape[0] == 1 and candidates.sample_weight is None
+
+
+def _sparsemax(
+    queries: Tensor, candidates: Searchable, own: Tensor | None, top: int | None, chunk: int | None
+) -> Iterator[Attention]:
+    """Yield the attention of scaled queries in order, in as many pieces as memory asks for."""
     for some, theirs in _query_blocks(queries, own):
-        yield from _supports_of_block(some, candidates, theirs, chunk)
+        yield from _sparsemax_block(some, candidates, theirs, top, chunk)
 
 
-def _supports_of_block(
-    queries: Tensor, candidates: Searchable, own: Tensor | None, chunk: int | None
-) -> Iterator[_Supports | SupportOfOne]:
+def _sparsemax_block(
+    queries: Tensor, candidates: Searchable, own: Tensor | None, top: int | None, chunk: int | None
+) -> Iterator[Attention]:
+    if chunk is None and _is_simple(queries, candidates):
+        yield attend_one(queries, candidates, one=1.0, own=-1 if own is None else int(own), top=top)
+        return
     contenders = _contenders(queries, candidates, own, chunk)
     if contenders is None:  # flat scores: nearly all candidates contend, so take fewer queries at a time
         half = len(queries) // 2
         for part in (slice(0, half), slice(half, None)):
-            yield from _supports(queries[part], candidates, None if own is None else own[part], chunk)
+            yield from _sparsemax_block(queries[part], candidates, None if own is None else own[part], top, chunk)
         return
     rows, positions, scores, largest, reach = contenders
     shifted = (scores - largest[rows]).double()
-    counts = None if candidates.weights is None else candidates.weights[positions].double()
+    counts = None if candidates.sample_weight is None else candidates.sample_weight[positions].double()
     weights = shifted - ragged_threshold(shifted, rows, -reach.double(), counts)[rows]
     if counts is not None:
         weights *= counts
     inside = weights > 0
-    yield _Supports(len(queries), rows[inside], positions[inside], weights[inside].to(queries.dtype), largest)
+    weights = weights[inside].to(queries.dtype)
+    yield attention_of(rows[inside], positions[inside], weights, candidates, largest_score=largest, top=top)
 
 
 def _contenders(
@@ -230,11 +190,11 @@ def _contenders(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor] | None:
     """Return rows, positions and scores within `reach` of each row's largest, that, and reach; None if too many.
 
-    A candidate of weight w gets at most all of the decision, w (z - tau) <= 1, so tau is at least z - 1 / w. With the
-    largest score for z, nothing 1 / w or more below it gets any. Further candidates only raise tau, so neither does
-    anything below the tau of some of them.
+    A candidate that counts s times gets at most all of the decision, s (z - tau) <= 1, so tau is at least z - 1 / s.
+    With the largest score for z, nothing 1 / s or more below it gets any. Further candidates only raise tau, so neither
+    does anything below the tau of some of them.
     """
-    counts = candidates.weights
+    counts = candidates.sample_weight
     largest = queries.new_full((len(queries),), -torch.inf)
     reach = torch.ones_like(largest)
     kept: list[tuple[Tensor, Tensor, Tensor]] = []
@@ -272,18 +232,17 @@ def _contenders(
 def _scored_chunks(queries: Tensor, keys: Tensor, own: Tensor | None, chunk: int) -> Iterator[tuple[int, Tensor]]:
     """Yield where each chunk of candidates starts and its scores `(B, n)`, n filled up to whole blocks with -inf.
 
-    The memory is the same for every chunk, for fresh one costs more than the product itself.
+    Queries are scaled already. The memory is the same for every chunk: fresh one costs more than the product itself.
     """
-    scaled = queries / math.sqrt(queries.shape[1])
     length = min(chunk, len(keys))
     memory = queries.new_empty(len(queries), length)
     for start in range(0, len(keys), length):
-        part = keys[start : start + length].to(scaled.dtype)
+        part = keys[start : start + length].to(queries.dtype)
         if len(part) == length and length % BLOCK == 0:
-            scores = torch.mm(scaled, part.T, out=memory)
+            scores = torch.mm(queries, part.T, out=memory)
         else:
-            scores = F.pad(scaled @ part.T, (0, -len(part) % BLOCK), value=-torch.inf)
-        yield start, _without_own(scores, own, start)
+            scores = F.pad(queries @ part.T, (0, -len(part) % BLOCK), value=-torch.inf)
+        yield start, without_own(scores, own, start)
 
 
 def _tightened(

@@ -7,44 +7,42 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from protoattend.core.normalize import require_a_finite_maximum
-from protoattend.database.attention import Decisions, Prototypes, Searchable
+from protoattend.core.checks import require_a_finite_maximum
+from protoattend.database.attention import Attention
+from protoattend.database.searchable import Searchable
 
 
-@dataclass(frozen=True)
-class SupportOfOne:
-    """The candidates with non-zero weight, heaviest first: positions and weights `(n,)`; the largest score `(1,)`."""
+def attend_one(
+    query: Tensor, candidates: Searchable, *, one: float, own: int = -1, top: int | None = None
+) -> Attention:
+    """Return the attention of a query `(1, d_att)`, the `top` heaviest prototypes kept, without the candidate at `own`.
 
-    positions: np.ndarray
-    weights: np.ndarray
-    largest: np.ndarray
-
-    def decide(self, candidates: Searchable) -> Decisions:
-        scores, labels = candidates.arrays
-        logits = self.weights.dot(scores.take(self.positions, 0))
-        mass = np.bincount(labels.take(self.positions), self.weights, scores.shape[1]).astype(self.weights.dtype)
-        return Decisions(torch.from_numpy(logits[None]), torch.from_numpy(mass[None]), torch.from_numpy(self.largest))
-
-    def heaviest(self, top: int) -> tuple[Tensor, Tensor]:
-        """Return positions and weights `(1, top)` of the heaviest; where there are fewer, weight 0."""
-        positions, weights = np.zeros((1, top), dtype=np.int64), np.zeros((1, top), dtype=self.weights.dtype)
-        n = min(top, len(self.weights))
-        positions[0, :n], weights[0, :n] = self.positions[:n], self.weights[:n]
-        return torch.from_numpy(positions), torch.from_numpy(weights)
-
-    def split(self) -> list[Prototypes]:
-        return [Prototypes(torch.from_numpy(self.positions), torch.from_numpy(self.weights))]
+    Products of query and keys are not yet divided by sqrt(d_att) and temperature: `one` is what 1 is among them.
+    """
+    positions, weights, largest = _support(query, candidates, one, own)
+    class_scores, labels = candidates.arrays
+    logits = weights.dot(class_scores.take(positions, 0))
+    # By numpy: class mass by torch, as elsewhere, takes five times as long for a dozen prototypes.
+    mass = np.bincount(labels.take(positions), weights, class_scores.shape[1]).astype(weights.dtype)
+    if top is not None:
+        positions, weights = positions[:top], weights[:top]
+    return Attention(
+        torch.from_numpy(np.zeros(len(positions), dtype=np.int64)),
+        torch.from_numpy(positions),
+        torch.from_numpy(weights),
+        torch.from_numpy(logits[None]),
+        torch.from_numpy(mass[None]),
+        torch.from_numpy(largest),
+    )
 
 
-def support_of_one(query: Tensor, candidates: Searchable, own: int = -1) -> SupportOfOne:
-    """Return the sparsemax support of a query `(1, d_att)`, without the candidate at `own`; -1 is none."""
-    one = math.sqrt(query.shape[1])  # scores are not yet divided by this, so that is what 1 is among them
+def _support(query: Tensor, candidates: Searchable, one: float, own: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return positions and weights `(n,)` of non-zero weight, heaviest first, and the largest score `(1,)`."""
     largest, start = -math.inf, 0
     positions, contending = [], []
     for keys in candidates.pieces:
@@ -75,7 +73,7 @@ def support_of_one(query: Tensor, candidates: Searchable, own: int = -1) -> Supp
     reach = total / k
     n = bisect_left(nearest, reach)  # k, unless rounding let in one whose weight is 0
     weights = ((reach - gaps[:n]) / one).astype(scores.dtype)
-    return SupportOfOne(_together(positions)[order[:n]], weights, np.array([largest / one], dtype=scores.dtype))
+    return _together(positions)[order[:n]], weights, np.array([largest / one], dtype=scores.dtype)
 
 
 def _together(parts: list[np.ndarray]) -> np.ndarray:

@@ -19,7 +19,7 @@ from protoattend.data.weights import check_weights
 from protoattend.database import condense
 from protoattend.database.approximate import Approximation, Neighbours
 from protoattend.database.encode import decision_weight, encode, fingerprint
-from protoattend.database.n_prototypes import lengthen_queries, sharpening
+from protoattend.database.n_prototypes import temperature_for
 from protoattend.database.previews import kept_alike, require_same_form, with_excerpts
 from protoattend.database.quantize import Quantization
 from protoattend.database.reading import ReadableDatabase
@@ -63,14 +63,14 @@ class CandidateDatabase(ReadableDatabase):
         *,
         inputs: Inputs,
         classes: Classes,
-        weights: Any = None,
+        sample_weight: Any = None,
         on_batch: Callable[[int], None] = lambda done: None,
     ) -> CandidateDatabase:
         """Encode samples with their labels into a database; `on_batch` hears how many are done.
 
-        A row counts as many times as its weight says, and one of weight 0 is left out; None is once each.
+        A row counts as many times as `sample_weight` says, and one of weight 0 is left out; None is once each.
         """
-        counts = check_weights(weights, count_rows(X))
+        counts = check_weights(sample_weight, count_rows(X))
         ids = np.flatnonzero(counts)
         source = inputs.source(take_rows(X, ids))
         encoded = encode(model, inputs.tensor(source), on_batch)
@@ -132,7 +132,7 @@ class CandidateDatabase(ReadableDatabase):
         return len(unsaved)
 
     def compact(self) -> None:
-        """Write the folder anew with all edits in its columns, so that it opens without a log; wholly or not at all."""
+        """Write the folder again with all edits in its columns, so that it opens without a log; wholly or not."""
         home = self._require_home()
         with alone(home.folder):
             edits.require_unchanged(home)
@@ -180,7 +180,7 @@ class CandidateDatabase(ReadableDatabase):
             encoded.keys if self.rounding is None else self.rounding.round(encoded.keys),
             heeding_labels(encoded.values @ decision_weight(self.model).T, labels),
             edited=torch.ones(len(ids), dtype=torch.bool),
-            weights=torch.ones(len(ids)),
+            sample_weight=torch.ones(len(ids)),
             blocks=Blocks((kept_alike(self._rows, self.inputs, source, encoded),)),
         )
         self._edit(edits.Added(new))
@@ -230,8 +230,9 @@ class CandidateDatabase(ReadableDatabase):
     def set_n_prototypes(self, n_prototypes: int) -> None:
         """Change how many prototypes make 95 % of a decision by sparsemax, in the median, without training.
 
-        The model's queries become longer or shorter, so what was saved belongs to another model: save anew. Confidence
-        changes too: calibrate and choose thresholds after this.
+        This sets the temperature of the model, which every database of that model follows (`without`, `condense`); it
+        is saved with the model, so save a classifier again to keep it. Nothing stored goes stale. Confidence changes
+        too: calibrate and choose thresholds after this.
         """
         if self.model.normalize != "sparsemax":
             raise UserError(
@@ -241,10 +242,9 @@ class CandidateDatabase(ReadableDatabase):
             raise UserError(f"n_prototypes must be an integer of at least 1, but got {n_prototypes!r}.")
         self._require_current_model()
         rows = self._rows
-        factor = sharpening(self._asked(rows.queries), rows.keys, rows.weights, n_prototypes)
-        lengthen_queries(self.model, factor)
-        self.fingerprint, self._home, self._unsaved = fingerprint(self.model), None, ()
-        self._rows = replace(rows, blocks=rows.blocks.with_queries_times(factor))  # what is searched stays the same
+        self.model.temperature.fill_(
+            temperature_for(self._asked(rows.queries), rows.keys, rows.sample_weight, int(n_prototypes))
+        )
 
     def relocate(self, old: str | os.PathLike[str], new: str | os.PathLike[str]) -> int:
         """Take candidates kept as files under the folder `old` from `new` instead; return how many there are."""
@@ -256,8 +256,8 @@ class CandidateDatabase(ReadableDatabase):
     def quantize_keys(self, dtype: str) -> CandidateDatabase:
         """Return a database with keys as "float16" or "int8", a half or a quarter of their memory.
 
-        Decisions have exact=False; `rounding.score_error(queries)` states how far any score can be off. An engine for
-        `approximate` must be built from the rounded database itself.
+        Decisions have exact=False; `rounding.score_error(queries, temperature)` states how far any score can be off. An
+        engine for `approximate` must be built from the rounded database itself.
         """
         if self.rounding is not None:
             raise UserError(f"keys must be rounded once, but they are {self.rounding.dtype}; round the original ones.")
@@ -269,7 +269,7 @@ class CandidateDatabase(ReadableDatabase):
     def approximate(self, neighbours: Neighbours, k: int = 256) -> CandidateDatabase:
         """Return a database that attends to the `k` candidates an engine finds, exactly among those; edits end that.
 
-        Its decisions have exact=False and say how much they may have missed (database/neighbours.py).
+        Its decisions have exact=False and say how much they may have missed (database/approximate.py).
         """
         if k < 1:
             raise UserError(f"k must be at least 1, but got {k}; it is how many candidates the engine is asked for.")

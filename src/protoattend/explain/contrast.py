@@ -10,16 +10,15 @@ import torch
 from torch import Tensor
 
 from protoattend.core.attention import attention_scores
-from protoattend.core.model import Encoded
-from protoattend.database.search import Prototypes
 from protoattend.database.store import CandidateDatabase
 from protoattend.errors import UserError
 from protoattend.explain.explanations import (
     Explanation,
     Explanations,
     Prototype,
-    explain,
+    explanations_of,
     prototype_at,
+    require_top,
     shown_prototypes,
 )
 
@@ -35,11 +34,6 @@ class Rival:
     prototype: Prototype
     needed: float
     score_gap: float
-
-    @property
-    def lacking(self) -> float:
-        """The weight that it lacks."""
-        return max(self.needed - self.prototype.weight, 0.0)
 
 
 @dataclass(frozen=True)
@@ -71,40 +65,41 @@ def contrast(
     places = (database.rows.labels == asked).nonzero().squeeze(1)
     if len(places) == 0:
         raise UserError(f"the database must hold candidates of {label!r}, but has none; add some.")
-    explained = explain(database, queries, previews, top=top)
-    decisions, scores = database.decide(queries), database.class_scores
-    best = attention_scores(queries, database.keys[places]).topk(min(top, len(places)), dim=1)
+    require_top(top)
+    found, scores = database.attend(queries), database.class_scores
+    explained = explanations_of(database, found, previews, top=top)
+    best = attention_scores(queries, database.keys[places], database.temperature).topk(min(top, len(places)), dim=1)
     items = []
-    for i, found in enumerate(database.prototypes(queries)):
-        predicted = int(decisions.logits[i].argmax())
-        behind = float(decisions.logits[i, predicted] - decisions.logits[i, asked])
+    for i, (positions, weights) in enumerate(found.per_query()):
+        predicted = int(found.logits[i].argmax())
+        behind = float(found.logits[i, predicted] - found.logits[i, asked])
         near = places[best.indices[i]]
         gains = scores[near, asked] - scores[near, predicted]
-        columns = (near, _weights_at(found, near), gains, decisions.largest_score[i] - best.values[i])
+        columns = (near, _weights_at(near, positions, weights), gains, found.largest_score[i] - best.values[i])
         rivals = tuple(
             Rival(prototype_at(database, place, weight, label), needed_weight(behind, gain, weight), max(gap, 0.0))
             for place, weight, gain, gap in zip(*(column.tolist() for column in columns), strict=True)
         )
-        items.append(Contrast(explained[i], label, behind, float(decisions.class_mass[i, asked]), rivals))
+        items.append(Contrast(explained[i], label, behind, float(found.class_mass[i, asked]), rivals))
     return items
 
 
-def explain_diverse(
-    database: CandidateDatabase, encoded: Encoded, previews: list[Any], *, top: int = 5
-) -> Explanations:
-    """Explain with prototypes that differ from one another: near-copies of one already shown come last.
+def explain_diverse(database: CandidateDatabase, queries: Tensor, previews: list[Any], *, top: int = 5) -> Explanations:
+    """Explain queries `(n, d_att)` with prototypes that differ: near-copies of one already shown come last.
 
     The first is the heaviest; each next one has the largest product of its weight and its distance, in keys and values,
     to those already shown. Weights stay what they are.
     """
-    explained = explain(database, encoded.queries, previews, top=top)
+    require_top(top)
+    found = database.attend(queries)
+    explained = explanations_of(database, found, previews, top=top)
     rows, names = database.rows, database.labels
     features = torch.cat([database.keys, rows.values], dim=1)
     items = []
-    for explanation, found in zip(explained, database.prototypes(encoded.queries), strict=True):
-        chosen = diverse(found.weights, features[found.positions], top)
-        kept = Prototypes(found.positions[chosen], found.weights[chosen])
-        items.append(replace(explanation, prototypes=shown_prototypes(database, kept, names, top)))
+    for explanation, (positions, weights) in zip(explained, found.per_query(), strict=True):
+        chosen = diverse(weights, features[positions], top)
+        shown = shown_prototypes(database, positions[chosen], weights[chosen], names)
+        items.append(replace(explanation, prototypes=shown))
     return Explanations(tuple(items), explained.kind)
 
 
@@ -143,7 +138,6 @@ def needed_weight(behind: float, gain: float, weight: float) -> float:
     return lead / (lead + gain) if gain > 0 else np.inf
 
 
-def _weights_at(found: Prototypes, positions: Tensor) -> Tensor:
-    """Return the weights of candidates at these positions, 0 where they are no prototypes."""
-    same = positions[:, None] == found.positions[None, :]
-    return torch.where(same, found.weights[None, :], 0.0).sum(1)
+def _weights_at(places: Tensor, positions: Tensor, weights: Tensor) -> Tensor:
+    """Return the weights of candidates at some places, 0 where they are not among the prototypes' positions."""
+    return torch.where(places[:, None] == positions[None, :], weights[None, :], 0.0).sum(1)

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from protoattend.core.normalize import sparsemax
+from protoattend.core.sparsemax import sparsemax
 from protoattend.database.rows import Rows
 from protoattend.database.store import CandidateDatabase, Indices
 from protoattend.errors import UserError
@@ -48,7 +48,7 @@ def with_before(
     explanations: Explanations, database: CandidateDatabase, queries: Tensor, *, own: Tensor | None = None
 ) -> Explanations:
     """Return the explanations of a supposition beside what `database`, as it is, decides for the same queries."""
-    before = outcomes(database, queries, own=own)
+    before = outcomes(database, database.decide(queries, own=own))
     items = (replace(e, before=outcome) for e, outcome in zip(explanations, before, strict=True))
     return Explanations(tuple(items), explanations.kind)
 
@@ -66,7 +66,7 @@ def counterfactuals(database: CandidateDatabase, queries: Tensor, *, at_most: in
         raise UserError(f"at_most must be at least 1, but got {at_most}; it is how many prototypes may be removed.")
     search = _linear_removal if database.model.normalize == "softmax" else _sparse_removal
     found: list[Counterfactual | None] = []
-    for query, before in zip(queries, outcomes(database, queries), strict=True):
+    for query, before in zip(queries, outcomes(database, database.decide(queries)), strict=True):
         number = database.classes.number(before.prediction)
         removal, smallest = search(database.scores(query), database.rows, number, min(at_most, len(database) - 1))
         found.append(_confirmed(database, query, before, removal, smallest) if removal else None)
@@ -77,7 +77,8 @@ def _confirmed(
     database: CandidateDatabase, query: Tensor, before: Outcome, removal: Removal, smallest: bool
 ) -> Counterfactual | None:
     indices = database.rows.ids[list(removal)]
-    after = outcomes(database.without(indices), query[None])[0]
+    without = database.without(indices)
+    after = outcomes(without, without.decide(query[None]))[0]
     if after.prediction == before.prediction:
         return None
     return Counterfactual(tuple(indices.tolist()), before, after, smallest)
@@ -85,7 +86,7 @@ def _confirmed(
 
 def _linear_removal(scores: Tensor, rows: Rows, predicted: int, at_most: int) -> tuple[Removal, bool]:
     """Softmax: a rival class wins when the sum of m_j (c_j predicted - c_j rival) over what stays falls below 0."""
-    masses = (scores - scores.max()).exp() * rows.weights
+    masses = (scores - scores.max()).exp() * rows.sample_weight
     best: Removal = ()
     for rival in range(rows.class_scores.shape[1]):
         if rival == predicted:
@@ -155,8 +156,8 @@ class _Nearby:
 
     @classmethod
     def of(cls, scores: Tensor, rows: Rows, predicted: int, at_most: int) -> _Nearby:
-        """Each candidate left, counting w times, has tau >= z - 1 / w, and m removals leave one of the best m + 1."""
-        counts = rows.weights.double()
+        """Each candidate left, counting s times, has tau >= z - 1 / s, and m removals leave one of the best m + 1."""
+        counts = rows.sample_weight.double()
         lowest = (scores - 1 / counts).topk(at_most + 1).values[-1]
         near = (scores > lowest).nonzero().squeeze(1)
         return cls(near, scores[near], rows.class_scores[near].double(), counts[near], predicted)
@@ -169,7 +170,7 @@ class _Nearby:
             gone = torch.zeros(len(some), len(self.scores), dtype=torch.bool)
             for row, removed in enumerate(some):
                 gone[row, list(removed)] = True
-            yield sparsemax(self.scores.expand(len(some), -1), exclude=gone, weights=self.counts)
+            yield sparsemax(self.scores.expand(len(some), -1), exclude=gone, sample_weight=self.counts)
 
     def leads(self, removals: list[Removal]) -> Tensor:
         """Return how far the predicted class is ahead of the best other one without each of the sets `(M,)`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from protoattend.database.search import Prototypes
+from protoattend.core.attention import prototype_counts
+from protoattend.database.attention import Attention
 from protoattend.database.store import CandidateDatabase
 from protoattend.errors import MissingExtra, UserError
 
@@ -33,7 +34,7 @@ class Prototype:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What was decided for one input, and how sure it was."""
+    """What was decided for one input, and how confidently."""
 
     prediction: Any
     confidence: float
@@ -62,9 +63,7 @@ class Explanation:
             raise UserError(
                 f"share must be above 0 and at most 1, but got {share}; 0.95 asks for 95 % of the decision."
             )
-        reached = np.cumsum(self.weights, dtype=np.float64)
-        # Weights sum to one only up to rounding: without the slack, share=1 might never be reached.
-        return min(int(np.searchsorted(reached, share - 1e-6)) + 1, len(self.weights))
+        return int(prototype_counts(torch.from_numpy(self.weights).double(), share))
 
     def __repr__(self) -> str:
         shown = ", ".join(f"#{p.index} {p.label!r} {p.weight:.2f}" for p in self.prototypes[:5])
@@ -148,42 +147,49 @@ def explain(
     leave_one_out: bool = False,
 ) -> Explanations:
     """Explain queries `(B, d_att)`; with `leave_one_out` they are the database's rows, each without itself."""
-    if top < 1:
-        raise UserError(f"top must be at least 1, but got {top}; it is the number of prototypes shown.")
-    own = torch.arange(len(queries)) if leave_one_out else None
-    decided = outcomes(database, queries, own=own)
+    require_top(top)
+    found = database.attend(queries, own=torch.arange(len(queries)) if leave_one_out else None)
+    explained = explanations_of(database, found, previews, top=top)
+    if not leave_one_out:
+        return explained
+    items = (replace(e, label=label) for e, label in zip(explained, database.labels, strict=True))
+    return Explanations(tuple(items), explained.kind)
+
+
+def explanations_of(database: CandidateDatabase, found: Attention, previews: list[Any], *, top: int) -> Explanations:
+    """Return explanations of what a search of the database found, all prototypes of each query."""
     labels = database.labels
-    items = []
-    for i, found in enumerate(database.prototypes(queries, own=own)):
-        items.append(
-            Explanation(
-                prediction=decided[i].prediction,
-                confidence=decided[i].confidence,
-                prototypes=shown_prototypes(database, found, labels, top),
-                weights=found.weights.numpy(),
-                preview=previews[i],
-                label=labels[i] if leave_one_out else None,
-            )
+    decided, used = outcomes(database, found), found.per_query()
+    items = (
+        Explanation(
+            prediction=outcome.prediction,
+            confidence=outcome.confidence,
+            prototypes=shown_prototypes(database, positions[:top], weights[:top], labels),
+            weights=weights.numpy(),
+            preview=preview,
         )
+        for outcome, (positions, weights), preview in zip(decided, used, previews, strict=True)
+    )
     return Explanations(tuple(items), database.inputs.kind)
 
 
-def outcomes(database: CandidateDatabase, queries: Tensor, *, own: Tensor | None = None) -> list[Outcome]:
-    """Return what is decided for queries `(B, d_att)`; `own` `(B,)` is the position each may not attend to."""
-    decisions = database.decide(queries, own=own)
-    labels = database.classes.decode(decisions.predicted)
-    return [Outcome(*pair) for pair in zip(labels, decisions.confidence.tolist(), strict=True)]
+def outcomes(database: CandidateDatabase, decided: Attention) -> list[Outcome]:
+    """Return what a search of the database decided, with the labels' names."""
+    labels = database.classes.decode(decided.predicted)
+    return [Outcome(*pair) for pair in zip(labels, decided.confidence.tolist(), strict=True)]
 
 
 def shown_prototypes(
-    database: CandidateDatabase, found: Prototypes, labels: np.ndarray, top: int
+    database: CandidateDatabase, positions: Tensor, weights: Tensor, labels: np.ndarray
 ) -> tuple[Prototype, ...]:
-    """Return the first `top` of what was found, as a person is shown them; `labels` are the database's."""
-    return tuple(
-        prototype_at(database, position, weight, labels[position])
-        for position, weight in zip(found.positions[:top].tolist(), found.weights[:top].tolist(), strict=True)
-        if weight > 0
-    )
+    """Return candidates of these weights as a person is shown them; `labels` are the database's."""
+    pairs = zip(positions.tolist(), weights.tolist(), strict=True)
+    return tuple(prototype_at(database, position, weight, labels[position]) for position, weight in pairs)
+
+
+def require_top(top: int) -> None:
+    if top < 1:
+        raise UserError(f"top must be at least 1, but got {top}; it is the number of prototypes shown.")
 
 
 def prototype_at(database: CandidateDatabase, position: int, weight: float, label: Any) -> Prototype:

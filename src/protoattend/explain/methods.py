@@ -19,18 +19,17 @@ class ExplainMethods:
     """Why not another decision, and how good prototypes are; named first is what is needed of the classifier."""
 
     database_: CandidateDatabase
-    _encode: Callable[[Any], Encoded]
-    _previews: Callable[[Any], list[Any]]
+    _read: Callable[[Any], tuple[Encoded, list[Any]]]
 
     def contrast(self, X: Any, label: Any, top: int = 5) -> list[Contrast]:
         """Return for each row the best candidates of another label, and how much weight they lack."""
-        queries = self._encode(X).queries
-        return contrast(self.database_, queries, self._previews(X), label=label, top=top)
+        encoded, previews = self._read(X)
+        return contrast(self.database_, encoded.queries, previews, label=label, top=top)
 
     def explain_diverse(self, X: Any, top: int = 5) -> Explanations:
         """Return each row's prototypes like `explain`, but no near-copies of one another."""
-        encoded = self._encode(X)
-        return explain_diverse(self.database_, encoded, self._previews(X), top=top)
+        encoded, previews = self._read(X)
+        return explain_diverse(self.database_, encoded.queries, previews, top=top)
 
     def prototype_quality(self, X: Any, y: Any, **more: Any) -> PrototypeQuality:
         """Return how good the prototypes of labelled rows are, in numbers.

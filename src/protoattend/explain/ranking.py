@@ -38,13 +38,9 @@ class DatabaseRanker:
 
     def rank(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return the positions `(n, k)` of each input's prototypes, heaviest first, and their weights."""
-        parts = [self.database.prototypes(some) for some in self._queries(X).split(BLOCK)]
-        found = [(p.positions[: self.top], p.weights[: self.top]) for part in parts for p in part]
-        width = max(len(positions) for positions, _ in found)
-        rows, weights = np.zeros((len(found), width), dtype=int), np.zeros((len(found), width))
-        for i, (positions, p) in enumerate(found):
-            rows[i, : len(positions)], weights[i, : len(p)] = positions, p
-        return rows, weights
+        found = self.database.attend(self._queries(X), top=self.top)
+        positions, weights = found.heaviest(int(found.sizes.max()))
+        return positions.numpy(), weights.double().numpy()
 
     def probabilities(self, X: Any, *, without: np.ndarray | None = None, only: np.ndarray | None = None) -> np.ndarray:
         """Return probabilities `(n, C)`, input i deciding without rows `without[i]`, or by `only[i]`; -1 is none."""
@@ -99,8 +95,9 @@ class DatabaseRanker:
             queries,
             self.database.keys,
             normalize=self.database.model.normalize,
+            temperature=self.database.temperature,
             exclude=~named[:, :-1] if keep else named[:, :-1],
-            candidate_weights=rows.weights,
+            sample_weight=rows.sample_weight,
         )
         return (weights @ self.database.class_scores).double().softmax(1)
 

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from protoattend.core.model import Encoded
 from protoattend.data.inputs import require_rows
-from protoattend.database.attention import Decisions
+from protoattend.database.attention import Attention
 from protoattend.database.store import CandidateDatabase
 from protoattend.monitoring.drift import DriftMonitor
 from protoattend.monitoring.ood import ood_score
@@ -25,13 +25,13 @@ class MonitoringMethods:
 
     database_: CandidateDatabase
     _encode: Callable[[Any], Encoded]
-    _decide: Callable[[Any], Decisions]
+    _decide: Callable[[Any], Attention]
 
     def ood_score(self, X: Any, method: str = "neighbours") -> np.ndarray:
         """Return the out-of-distribution score of each row `(n,)`; higher is further from the training data.
 
         "neighbours" is how far its value is from those of the candidates. "disagreement" is the paper's 1 - C_i, which
-        needs many prototypes to tell anything; "key-neighbours", "largest-score", "entropy", "own-value", "energy" and
+        needs many prototypes to tell anything; "key-neighbours", "largest-score", "own-value", "energy" and
         "own-energy" read other signals of the same forward. "combined" is `ood_detector().score(X)`, the best.
         """
         return self._ood_scorer(method)(X)

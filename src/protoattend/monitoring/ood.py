@@ -14,8 +14,9 @@ from torch import Tensor
 
 from protoattend.core.model import Encoded
 from protoattend.data.inputs import require_rows
+from protoattend.database.attention import Attention
 from protoattend.database.encode import encode
-from protoattend.database.search import QUERIES, Decisions
+from protoattend.database.search import QUERIES
 from protoattend.database.store import CandidateDatabase
 from protoattend.errors import UserError, choose
 
@@ -32,7 +33,7 @@ class Seen:
     own: Tensor | None = None
 
     @cached_property
-    def decisions(self) -> Decisions:
+    def decisions(self) -> Attention:
         return self.database.decide(self.encoded.queries, own=self.own)
 
     @property
@@ -57,11 +58,6 @@ def value_disagreement(logits: np.ndarray, own_logits: np.ndarray) -> np.ndarray
     middle = np.logaddexp(ours, theirs) - np.log(2)
     divergence = (np.exp(ours) * (ours - middle) + np.exp(theirs) * (theirs - middle)).sum(1) / 2
     return np.maximum(divergence, 0.0)  # a sum near zero may round below it
-
-
-def weight_entropy(weights: list[np.ndarray]) -> np.ndarray:
-    """Return -sum_j p_j log p_j `(n,)` of each input's weights above 0: nothing in particular is like an OOD input."""
-    return np.array([-float(p @ np.log(p)) for p in weights]) + 0.0  # adding zero takes the sign off a zero
 
 
 def neighbour_distance(features: Tensor, reference: Tensor, k: int = NEIGHBOURS) -> np.ndarray:
@@ -89,16 +85,6 @@ def _largest_score(seen: Seen) -> np.ndarray:
     return -seen.decisions.largest_score.numpy()
 
 
-def _entropy(seen: Seen) -> np.ndarray:
-    found = []  # in blocks: with softmax every candidate has a weight for every input
-    for start in range(0, len(seen.encoded.queries), QUERIES):
-        here = slice(start, start + QUERIES)
-        own = None if seen.own is None else seen.own[here]
-        used = seen.database.prototypes(seen.encoded.queries[here], own=own)
-        found.append(weight_entropy([prototypes.weights.double().numpy() for prototypes in used]))
-    return np.concatenate(found)
-
-
 def _neighbours(seen: Seen, features: Tensor, reference: Tensor) -> np.ndarray:
     # A row of the database is its own nearest neighbour.
     return neighbour_distance(features, reference, NEIGHBOURS if seen.own is None else NEIGHBOURS + 1)
@@ -108,7 +94,6 @@ METHODS: Mapping[str, Callable[[Seen], np.ndarray]] = MappingProxyType(
     {
         "disagreement": _disagreement,
         "largest-score": _largest_score,
-        "entropy": _entropy,
         "own-value": lambda seen: value_disagreement(seen.decisions.logits.numpy(), seen.own_logits.numpy()),
         "energy": lambda seen: energy(seen.decisions.logits.numpy()),
         "own-energy": lambda seen: energy(seen.own_logits.numpy()),

@@ -46,7 +46,7 @@ class PrototypeUsage:
         return len(self.confidence)
 
     def at(self, rows: np.ndarray | slice) -> PrototypeUsage:
-        """Return the usage of some of the decisions."""
+        """Return the usage of some of the found."""
         return replace(self, **{name: getattr(self, name)[rows] for name in ARRAYS})
 
     def followed_by(self, other: PrototypeUsage) -> PrototypeUsage:
@@ -74,13 +74,13 @@ ARRAYS = tuple(field.name for field in fields(PrototypeUsage) if field.name != "
 def prototype_usage(database: CandidateDatabase, queries: Tensor) -> PrototypeUsage:
     """Return what the decisions on queries `(n, d_att)` rest on."""
     found = database.attend(queries, top=MOST)
-    decisions, positions = found.decisions, found.positions.numpy()
+    positions, weights = (part.numpy() for part in found.heaviest(MOST))
     return PrototypeUsage(
-        confidence=decisions.confidence.double().numpy(),
-        class_mass=decisions.class_mass.double().numpy(),
+        confidence=found.confidence.double().numpy(),
+        class_mass=found.class_mass.double().numpy(),
         indices=database.rows.ids[positions],
         labels=database.rows.labels.numpy()[positions],
-        weights=found.weights.double().numpy(),
+        weights=weights.astype(float),
         classes=tuple(str(label) for label in database.classes.values.tolist()),
     )
 

@@ -27,20 +27,21 @@ _ORDER, _COMMON, _OWN = range(3)  # what is drawn: the order of an epoch; a step
 class Labelled:
     """Samples `(n, ...)`, in memory or on disk, with their labels `(n,)` as class numbers.
 
-    `weights` `(n,)` is how many times each row counts, `shares` `(n,)` how much of its class is kept; None is 1 each.
+    `sample_weight` `(n,)` is how many times each row counts, `shares` `(n,)` how much of its class is kept; None is 1
+    each.
     """
 
     samples: Samples
     labels: Tensor
-    weights: Tensor | None = None
+    sample_weight: Tensor | None = None
     shares: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.labels)
 
     def at(self, rows: Tensor) -> Labelled:
-        weights, shares = (None if part is None else part[rows] for part in (self.weights, self.shares))
-        return Labelled(subset(self.samples, rows), self.labels[rows], weights, shares)
+        sample_weight, shares = (None if part is None else part[rows] for part in (self.sample_weight, self.shares))
+        return Labelled(subset(self.samples, rows), self.labels[rows], sample_weight, shares)
 
     def shuffled(self, generator: torch.Generator) -> Tensor:
         """Return the rows of one epoch in random order: all, or of each class a fresh choice of its share."""
@@ -81,12 +82,12 @@ class Batch:
         pure = F.one_hot(self.y, n_classes).float()
         return pure if self.mix is None else self.mix(pure)
 
-    def targets(self, n_classes: int, weights: Tensor | None = None, smoothing: float = 0.0) -> Tensor:
-        """Return the labels, or what smoothing, the weights `(B,)` and blending make of them, `(B, n_classes)`."""
-        if weights is None and self.mix is None and not smoothing:
+    def targets(self, n_classes: int, sample_weight: Tensor | None = None, smoothing: float = 0.0) -> Tensor:
+        """Return the labels, or what smoothing, sample weights `(B,)` and blending make of them, `(B, n_classes)`."""
+        if sample_weight is None and self.mix is None and not smoothing:
             return self.y
         shares = (1 - smoothing) * F.one_hot(self.y, n_classes) + smoothing / n_classes
-        counted = shares if weights is None else shares * weights[:, None]
+        counted = shares if sample_weight is None else shares * sample_weight[:, None]
         return counted if self.mix is None else self.mix(counted)
 
 

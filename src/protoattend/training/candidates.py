@@ -8,9 +8,11 @@ from typing import Protocol
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
-from protoattend.core.model import BatchAndStored, Candidates, Encoded, Fresh, InBatch, Reencoded
+from protoattend.core.attention import label_votes
+from protoattend.core.candidates import CandidateSource, batch_and_stored, fresh, in_batch, reencoded
+from protoattend.core.model import Encoded
+from protoattend.core.self_exclusion import rows_in_common
 from protoattend.errors import UserError
 from protoattend.parallel import gather, ranks
 from protoattend.training.batches import Batch
@@ -28,29 +30,27 @@ class Draw:
     `batch` are the inputs, blended or not, where these come first among the candidates.
     """
 
-    source: Candidates
+    source: CandidateSource
     labels: Tensor
     parents: Tensor
     batch: Batch | None = None
 
     def votes(self, n_classes: int) -> Tensor:
         """Return how much of each label every candidate is made of `(D, n_classes)`."""
-        pure = F.one_hot(self.labels, n_classes).float()
+        pure = label_votes(self.labels, n_classes, torch.float32)
         if self.batch is None:
             return pure
         blended = gather(self.batch.votes(n_classes))
         return torch.cat([blended, pure[len(blended) :]])
 
     def exclude(self, parents: Tensor) -> Tensor:
-        """Return `(B, D)`, true where inputs made of `parents` `(B, 2)` have a row in common with a candidate.
-
-        Nothing may attend to itself, and where inputs are blended, to none of its parts.
-        """
-        same = [own[:, None] == other[None, :] for own in parents.unbind(1) for other in self.parents.unbind(1)]
-        return torch.stack(same).any(0)
+        """Return `(B, D)`, true where inputs made of `parents` `(B, 2)` have a row in common with a candidate."""
+        return rows_in_common(parents, self.parents)
 
 
-class Strategy(Protocol):
+class Candidates(Protocol):
+    """Which candidates the steps of a training attend to."""
+
     def draw(self, batch: Batch, progress: float) -> Draw:
         """Return the candidates for the inputs of a batch."""
 
@@ -65,7 +65,7 @@ class Strategy(Protocol):
 
 
 class _Forgetful:
-    """A strategy that keeps nothing from one step to the next."""
+    """What keeps nothing from one step to the next."""
 
     def remember(self, encoded: Encoded, batch: Batch) -> None:
         pass
@@ -77,20 +77,22 @@ class _Forgetful:
         pass
 
 
-class InBatchStrategy(_Forgetful):
+class InBatch(_Forgetful):
     """Every other sample of the batch is a candidate."""
 
     def draw(self, batch: Batch, progress: float) -> Draw:
-        return Draw(InBatch(), gather(batch.y), gather(batch.parents), batch)
+        return Draw(in_batch, gather(batch.y), gather(batch.parents), batch)
 
 
-class SampledStrategy(_Forgetful):
+class Sampled(_Forgetful):
     """D candidates drawn afresh from the training set at each step, without replacement.
 
     `shuffled` draws its rows, `fetch` gives samples and labels at rows, and `source` says how they are encoded.
     """
 
-    def __init__(self, fetch: Fetch, shuffled: Shuffled, n_candidates: int, source: Callable[[Tensor], Candidates]):
+    def __init__(
+        self, fetch: Fetch, shuffled: Shuffled, n_candidates: int, source: Callable[[Tensor], CandidateSource]
+    ):
         self.fetch = fetch
         self.shuffled = shuffled
         self.n_candidates = ranks().divisible(n_candidates, "n_candidates")
@@ -103,7 +105,7 @@ class SampledStrategy(_Forgetful):
         return Draw(self.source(x), labels, torch.stack([rows, rows], dim=1))
 
 
-class BankStrategy:
+class Bank:
     """The batch and a queue of what past steps encoded, without gradient.
 
     The queue is used only after the first tenth of training: keys of the first steps are so far from the present ones
@@ -121,9 +123,9 @@ class BankStrategy:
         labels, parents = gather(batch.y), gather(batch.parents)
         self.held = {name: column.to(labels.device) for name, column in self.held.items()}  # from a checkpoint: the CPU
         if not self.held or progress < self.WARM_UP:
-            return Draw(InBatch(), labels, parents, batch)
+            return Draw(in_batch, labels, parents, batch)
         return Draw(
-            BatchAndStored(self.held["keys"], self.held["values"]),
+            batch_and_stored(self.held["keys"], self.held["values"]),
             torch.cat([labels, self.held["labels"]]),
             torch.cat([parents, self.held["parents"]]),
             batch,
@@ -145,7 +147,7 @@ class BankStrategy:
         self.held = dict(state)
 
 
-def make_strategy(
+def make_candidates(
     name: str,
     *,
     fetch: Fetch,
@@ -154,8 +156,8 @@ def make_strategy(
     n_candidates: int | None,
     batch_size: int,
     normalize: str,
-) -> Strategy:
-    """Return the strategy called `name`; n_candidates=None lets it choose how many.
+) -> Candidates:
+    """Return the candidates called `name`; n_candidates=None lets them choose how many.
 
     `shuffled` gives the `n_rows` rows of an epoch in random order, and `fetch` the samples and labels at rows.
     """
@@ -169,7 +171,7 @@ def make_strategy(
         # Two at least: of one candidate only, the input itself might be drawn.
         size = n_candidates or max(2, min(1024, n_rows - 1))
         pays = normalize == "sparsemax" and size >= WORTH_REENCODING * batch_size
-        return SampledStrategy(fetch, shuffled, size, Reencoded if pays else Fresh)
+        return Sampled(fetch, shuffled, size, reencoded if pays else fresh)
     if name == "bank":
-        return BankStrategy(n_candidates or BATCHES_IN_BANK * batch_size)
-    return InBatchStrategy()
+        return Bank(n_candidates or BATCHES_IN_BANK * batch_size)
+    return InBatch()

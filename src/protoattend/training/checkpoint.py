@@ -30,11 +30,11 @@ from protoattend.encoders.pretrained import Pretrained
 from protoattend.errors import BadFile, UserError
 from protoattend.parallel import ranks
 from protoattend.training.batches import Labelled
-from protoattend.training.candidates import Strategy
+from protoattend.training.candidates import Candidates
 from protoattend.training.state import TrainingState
 
 FILE = "checkpoint.safetensors"
-WHAT, VERSION = "protoattend checkpoint", 1
+WHAT, VERSION = "protoattend checkpoint", 2
 EVERY = 200
 IRRELEVANT = ("verbose", "device", "n_processes", "recipe.compile")  # settings that may be others when training goes on
 
@@ -112,7 +112,7 @@ class FileCheckpointer:
         seed: int,
         batch_size: int,
         identity: Mapping[str, str],
-        strategy: Strategy | None = None,
+        candidates: Candidates | None = None,
         found: Checkpoint | None = None,
     ) -> None:
         self.folder = Path(checkpoints.folder)
@@ -120,7 +120,7 @@ class FileCheckpointer:
         self.seed = seed
         self.batch_size = batch_size
         self.identity = identity
-        self.strategy = strategy
+        self.candidates = candidates
         self.found = found
         self.interrupted = False
         self.written: int | None = None  # the step of the last checkpoint
@@ -138,9 +138,9 @@ class FileCheckpointer:
             return
         state.from_file(self.found.tensors, self.found.progress)
         self.written = state.step
-        if self.strategy is not None:
+        if self.candidates is not None:
             bank = {name.removeprefix("bank."): t for name, t in self.found.tensors.items() if name.startswith("bank.")}
-            self.strategy.restore(bank)
+            self.candidates.restore(bank)
 
     def after_step(self, state: TrainingState) -> None:
         if self.interrupted:
@@ -182,8 +182,8 @@ class FileCheckpointer:
         if ranks().rank != 0:
             return
         tensors, progress = state.to_file()
-        if self.strategy is not None:
-            tensors |= {f"bank.{name}": value for name, value in self.strategy.state().items()}
+        if self.candidates is not None:
+            tensors |= {f"bank.{name}": value for name, value in self.candidates.state().items()}
         try:
             about = {
                 "seed": self.seed,
@@ -258,7 +258,7 @@ def _described(value: Any) -> str:
 
 def _digest(data: Labelled) -> str:
     digest = hashlib.sha256()
-    for part in (data.samples, data.labels, data.weights, data.shares):
+    for part in (data.samples, data.labels, data.sample_weight, data.shares):
         if isinstance(part, Tensor):
             digest.update(repr(part.dtype).encode())
             digest.update(np.ascontiguousarray(part.cpu().numpy()).data)

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from protoattend.core.attention import prototype_counts
-from protoattend.core.model import ProtoAttend, Stored
+from protoattend.core.candidates import stored
+from protoattend.core.model import ProtoAttend
 from protoattend.data.samples import Samples, chunks, subset
 from protoattend.encoders.build import rows_at_once
 from protoattend.training.batches import Labelled
@@ -19,7 +20,7 @@ BATCHES_FOR_NORM = 16
 
 
 def refresh_batch_norm(model: ProtoAttend, data: Labelled, batch_size: int) -> None:
-    """Estimate batch-norm statistics anew on pure samples: those of training are of blended and occluded ones."""
+    """Estimate batch-norm statistics again on pure samples: those of training are of blended and occluded ones."""
     norms = [m for m in model.modules() if isinstance(m, torch.nn.modules.batchnorm._BatchNorm)]
     if not norms:
         return
@@ -48,15 +49,16 @@ def evaluate_with_prototypes(model: ProtoAttend, validation: Labelled, candidate
     model.eval()
     with torch.inference_mode():
         parts = [model.encode(x) for x in _chunks(model, candidates.samples)]
-        stored = Stored(torch.cat([p.keys for p in parts]), torch.cat([p.values for p in parts]))
-        weights = None if candidates.weights is None else candidates.weights.to(stored.keys.device)
-        outputs = [model(x, stored, candidate_weights=weights) for x in _chunks(model, validation.samples)]
-        counts = torch.cat([prototype_counts(o.weights, 0.95) for o in outputs])
+        keys, values = torch.cat([p.keys for p in parts]), torch.cat([p.values for p in parts])
+        counts = None if candidates.sample_weight is None else candidates.sample_weight.to(keys.device)
+        source = stored(keys, values)
+        outputs = [model(x, source, sample_weight=counts) for x in _chunks(model, validation.samples)]
+        n_prototypes = torch.cat([prototype_counts(o.weights, 0.95) for o in outputs])
         return Metrics(
             n_samples=_effective_count(validation),
             self_accuracy=_accuracy(torch.cat([o.self_logits for o in outputs]), validation),
             prototype_accuracy=_accuracy(torch.cat([o.prototype_logits for o in outputs]), validation),
-            median_prototypes=float(counts.median()),
+            median_prototypes=float(n_prototypes.median()),
             dead_queries=dead_share(torch.cat([o.encoded.queries for o in outputs])),
         )
 
@@ -77,16 +79,18 @@ def evaluate_plain(model: ProtoAttend, validation: Labelled) -> Metrics:
 
 def _accuracy(logits: Tensor, data: Labelled) -> float:
     correct = (logits.argmax(1).cpu() == data.labels).float()
-    if data.weights is None:
+    if data.sample_weight is None:
         return float(correct.mean())
-    return min(1.0, float(correct @ data.weights / data.weights.sum()))  # the two sums may round differently
+    return min(
+        1.0, float(correct @ data.sample_weight / data.sample_weight.sum())
+    )  # the two sums may round differently
 
 
 def _effective_count(data: Labelled) -> int:
     """Return how many equally weighted samples would give an accuracy with the same standard error (Kish)."""
-    if data.weights is None:
+    if data.sample_weight is None:
         return len(data)
-    return round(float(data.weights.sum() ** 2 / data.weights.square().sum()))
+    return round(float(data.sample_weight.sum() ** 2 / data.sample_weight.square().sum()))
 
 
 def _chunks(model: ProtoAttend, samples: Samples, size: int | None = None) -> Iterator[Tensor]:

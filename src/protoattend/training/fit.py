@@ -13,12 +13,12 @@ from torch import Tensor
 
 from protoattend.config import Settings
 from protoattend.database.encode import decision_weight, encode_together
-from protoattend.database.n_prototypes import lengthen_queries, sharpening
+from protoattend.database.n_prototypes import temperature_for
 from protoattend.database.rows import unedited_rows
 from protoattend.database.store import CandidateDatabase
 from protoattend.parallel import ranks
 from protoattend.training import checkpoint, workers
-from protoattend.training.candidates import Strategy, make_strategy
+from protoattend.training.candidates import Candidates, make_candidates
 from protoattend.training.checkpoint import Checkpoints
 from protoattend.training.compiling import compiled
 from protoattend.training.evaluation import dead_share, evaluate_with_prototypes
@@ -60,7 +60,7 @@ def fit_here(settings: Settings, data: Data) -> tuple[CandidateDatabase, History
         setup = set_up(settings, data.X, data.y, data.sample_weight, generator)
         batch_size = ranks().divisible(setup.plan.batch_size, "batch_size") if found is None else found.batch_size()
         setup = replace(setup, plan=replace(setup.plan, batch_size=batch_size))
-        strategy = _strategy(settings, setup)
+        candidates = _candidates(settings, setup)
         if setup.plan.recipe.compile:
             stack.enter_context(compiled(setup.model.encoder))
         checkpointer: checkpoint.Checkpointer = checkpoint.NoCheckpointer()
@@ -71,17 +71,17 @@ def fit_here(settings: Settings, data: Data) -> tuple[CandidateDatabase, History
                     seed=seed,
                     batch_size=batch_size,
                     identity=checkpoint.identity(settings, setup.whole.everything),
-                    strategy=strategy,
+                    candidates=candidates,
                     found=found,
                 )
             )
         on_step = stack.enter_context(progress_bar(settings.verbose, setup.plan.max_epochs, "ProtoAttend"))
-        row_weights = setup.prepared.row_weights(setup.device)
+        sample_weight = setup.prepared.training_weight(setup.device)
         history = train(
             setup.model,
             setup.prepared.train,
             setup.plan,
-            loss_terms=prototype_terms(setup.plan, strategy, setup.class_weight, row_weights),
+            loss_terms=prototype_terms(setup.plan, candidates, setup.class_weight, sample_weight),
             evaluate=_evaluation(setup, generator),
             seed=seed,
             augment=setup.augment,
@@ -91,7 +91,7 @@ def fit_here(settings: Settings, data: Data) -> tuple[CandidateDatabase, History
     return _database(setup, settings.n_prototypes), history
 
 
-def _strategy(settings: Settings, setup: Setup) -> Strategy:
+def _candidates(settings: Settings, setup: Setup) -> Candidates:
     data, augment, device = setup.prepared.train, setup.augment, setup.device
 
     def fetch(rows: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
@@ -99,7 +99,7 @@ def _strategy(settings: Settings, setup: Setup) -> Strategy:
         x = x if augment is None else augment(x, generator)
         return x.to(device), data.labels[rows].to(device)
 
-    return make_strategy(
+    return make_candidates(
         settings.candidates,
         fetch=fetch,
         shuffled=data.shuffled,
@@ -123,11 +123,10 @@ def _database(setup: Setup, n_prototypes: int | None) -> CandidateDatabase:
     encoded = encode_together(setup.model, candidates.samples)
     watch_queries(dead_share(encoded.queries))
     if n_prototypes is not None and setup.model.normalize == "sparsemax":  # softmax gives weight to all in any case
-        weights = torch.from_numpy(whole.weights[whole.weights > 0])
-        factor = sharpening(encoded.queries, encoded.keys, weights, n_prototypes, fewest_steps=0)
-        lengthen_queries(setup.model, factor)
-        encoded = replace(encoded, queries=factor * encoded.queries)
+        counts = torch.from_numpy(whole.sample_weight[whole.sample_weight > 0])
+        temperature = temperature_for(encoded.queries, encoded.keys, counts, n_prototypes, at_most=1.0)
+        setup.model.temperature.fill_(temperature)
     setup.model.encoder = setup.encoder
     decision = decision_weight(setup.model)
-    rows = unedited_rows(whole.weights, candidates.labels, encoded, decision, source=whole.candidate_source())
-    return CandidateDatabase(setup.model, whole.inputs, whole.classes, rows, next_id=len(whole.weights))
+    rows = unedited_rows(whole.sample_weight, candidates.labels, encoded, decision, source=whole.candidate_source())
+    return CandidateDatabase(setup.model, whole.inputs, whole.classes, rows, next_id=len(whole.sample_weight))

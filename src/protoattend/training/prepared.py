@@ -24,13 +24,13 @@ from protoattend.training.evaluation import VALIDATION_CANDIDATES
 class Prepared:
     """Everything learned from X and y before the first step; `train` and `validation` are parts of the same rows.
 
-    `used` are the rows of X that `source` and `everything` hold: those whose sample weight is above 0. `weights` is how
-    many times each row of X counts as a candidate of the database; one of weight 0 is left out.
+    `used` are the rows of X that `source` and `everything` hold: those whose sample weight is above 0. `sample_weight`
+    is how many times each row of X counts as a candidate of the database; one of weight 0 is left out.
     """
 
     inputs: Inputs
     classes: Classes
-    weights: np.ndarray
+    sample_weight: np.ndarray
     used: np.ndarray
     source: Source
     everything: Labelled
@@ -55,7 +55,7 @@ class Prepared:
         return take_rows(self.source, self._in_database())
 
     def _in_database(self) -> np.ndarray:
-        return np.searchsorted(self.used, np.flatnonzero(self.weights))
+        return np.searchsorted(self.used, np.flatnonzero(self.sample_weight))
 
     def validation_candidates(self, generator: torch.Generator) -> Labelled:
         """Return the training rows that validation attends to: the same ones each time."""
@@ -70,11 +70,12 @@ class Prepared:
         if self.validation is None:
             return None
         of_class = None if class_weight is None else class_weight.cpu()[self.validation.labels]
-        return replace(self.validation, weights=_product(self.validation.weights, self.validation.shares, of_class))
+        counts = _product(self.validation.sample_weight, self.validation.shares, of_class)
+        return replace(self.validation, sample_weight=counts)
 
-    def row_weights(self, device: torch.device) -> Tensor | None:
+    def training_weight(self, device: torch.device) -> Tensor | None:
         """Return how many times each training row counts `(n,)`; None is once each."""
-        return None if self.train.weights is None else self.train.weights.to(device)
+        return None if self.train.sample_weight is None else self.train.sample_weight.to(device)
 
 
 def prepare(
@@ -130,7 +131,9 @@ def class_weights(
     if class_weight is None:
         return None
     if class_weight == "balanced":
-        counts = torch.bincount(train.labels, _product(train.weights, train.shares), minlength=len(classes)).float()
+        counts = torch.bincount(
+            train.labels, _product(train.sample_weight, train.shares), minlength=len(classes)
+        ).float()
         return (float(counts.sum()) / (len(classes) * counts)).to(device)
     if not isinstance(class_weight, Mapping):
         raise UserError(f"class_weight must be None, 'balanced' or {{label: weight}}, but got {class_weight!r}.")

@@ -64,7 +64,7 @@ def set_up(settings: Settings, X: Any, y: Any, sample_weight: Any, generator: to
         undersample=settings.undersample,
     )
     if settings.normalize == "sparsemax":
-        warn_of_unusual_weights(whole.weights)
+        warn_of_unusual_weights(whole.sample_weight)
     encoder = make_encoder(settings, whole)
     augment = make_augment(settings.augment, whole.inputs, encoder)
     plan = make_plan(settings, whole.train.rows_of_an_epoch, kind=whole.inputs.kind, encoder=encoder)

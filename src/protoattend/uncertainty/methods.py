@@ -14,7 +14,7 @@ from protoattend.uncertainty.conformal import Conformal, class_support
 from protoattend.uncertainty.selective import guaranteed_threshold, threshold_for_accuracy
 
 if TYPE_CHECKING:  # this room works without torch
-    from protoattend.database.attention import Decisions
+    from protoattend.database.attention import Attention
     from protoattend.database.store import CandidateDatabase
 
 
@@ -25,7 +25,7 @@ class UncertaintyMethods:
     database_: CandidateDatabase
     conformal_: Conformal | None
     recalibration_: Recalibration | None
-    _decide: Callable[[Any], Decisions]
+    _decide: Callable[[Any], Attention]
 
     def predict_or_abstain(self, X: Any, min_confidence: float) -> tuple[np.ndarray, np.ndarray]:
         """Return the labels, and which of them are answers: those with confidence of at least `min_confidence`."""

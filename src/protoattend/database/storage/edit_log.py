@@ -1,7 +1,7 @@
 """Edits of a database as data, applied to its rows, and the log of them beside its files.
 
 Each edit in the log is a small folder, edits/00000001 and so on, written wholly or not at all. Opening applies them in
-order; compacting writes the rows anew and so ends the log.
+order; compacting writes the rows again and so ends the log.
 """
 
 from __future__ import annotations
@@ -112,15 +112,15 @@ def append(home: Home, edit: Edit) -> Home:
         return home
     with atomic_folder(_edit_folder(home.folder, home.edits + 1)) as fresh:
         write_json(fresh / "meta.json", {"what": WHAT, "version": VERSION} | _write_edit(fresh, edit))
-        require_unchanged(home)  # last: a folder that is saved anew from here on takes `fresh` away with it
+        require_unchanged(home)  # last: a folder that is saved again from here on takes `fresh` away with it
     return replace(home, edits=home.edits + 1)
 
 
 def require_unchanged(home: Home) -> None:
-    """Raise where the folder was edited or saved anew since it was opened."""
+    """Raise where the folder was edited or saved again since it was opened."""
     if _stamp(home.folder) != home.stamp or _edit_folder(home.folder, home.edits + 1).exists():
         raise UserError(
-            f"{home.folder} must be as it was when it was opened, but it was edited or saved anew since; open it "
+            f"{home.folder} must be as it was when it was opened, but it was edited or saved again since; open it "
             "again and repeat these edits, or save into another folder."
         )
 

@@ -2,9 +2,9 @@
 
     meta.json            version, count, next_id, the model's fingerprint, how keys are rounded; of each file dtype,
                          shape, bytes and sha256
-    ids.npy ...          the columns (database/files.py); no weights.npy where every row counts once; source.npy is the
-                         samples, excerpts.npy what is kept of them to show them (database/samples.py)
-    edits/00000001/ ...  edits since, in order (database/edits.py)
+    ids.npy ...          the columns (storage/columns.py); weights.npy, how many times each row counts, is not there
+                         where that is once; source.npy is the samples, excerpts.npy what is kept of them (previews.py)
+    edits/00000001/ ...  edits since, in order (storage/edit_log.py)
 
 Many processes write shards, each of them such a folder; `merge_shards` makes one of them, writing its meta.json last.
 Format versions 1 and 2 are still read.
@@ -30,6 +30,7 @@ from protoattend.folders import atomic_folder, read_meta, write_json
 WHAT, VERSION = "protoattend candidate database", 3
 SEARCHED = ("labels", "keys", "class_scores", "edited")
 READ_RARELY = ("queries", "values")
+COUNTS = "weights"  # what the column of sample weights was named when the first folders were written
 SHARD = re.compile(r"shard-(\d{5})-of-(\d{5})")
 
 
@@ -77,11 +78,9 @@ def columns_of(rows: Rows) -> dict[str, Iterator[np.ndarray]]:
 def rows_of(columns: dict[str, Any]) -> Rows:
     """Return rows over these columns, uncopied."""
     tensors = {name: torch.from_numpy(columns[name]) for name in (*SEARCHED, "queries", "values")}
-    weights = (
-        torch.from_numpy(columns["weights"]) if "weights" in columns else torch.ones(1).expand(len(columns["ids"]))
-    )
+    counts = torch.from_numpy(columns[COUNTS]) if COUNTS in columns else torch.ones(1).expand(len(columns["ids"]))
     block = Block(tensors.pop("queries"), tensors.pop("values"), columns.get("source"), columns.get("excerpts"))
-    return Rows(ids=columns["ids"], weights=weights, blocks=Blocks((block,)), **tensors)
+    return Rows(ids=columns["ids"], sample_weight=counts, blocks=Blocks((block,)), **tensors)
 
 
 def require_columns(folder: Path, columns: dict[str, Any], count: int) -> None:
@@ -110,13 +109,13 @@ def merge_shards(shards: Path, folder: Path) -> None:
     metas = {path: read_folder_meta(path) for path in _complete(shards)}
     for path, meta in metas.items():
         if meta["version"] != VERSION or (path / "edits").exists():
-            raise BadFile(f"{path} must be a shard as written, of version {VERSION} and without edits; write it anew.")
+            raise BadFile(f"{path} must be a shard as written, of version {VERSION} and without edits; write it again.")
         verify_columns(path, meta["files"])
     if any(meta["rounding"] is not None for meta in metas.values()):
         raise BadFile(f"shards in {shards} must have unrounded keys, but some are rounded; round the merged database.")
     if len({meta["fingerprint"] for meta in metas.values()}) > 1:
         raise BadFile(
-            f"all shards in {shards} must be made by one model, but their fingerprints differ; write them anew."
+            f"all shards in {shards} must be made by one model, but their fingerprints differ; write them again."
         )
     columns = [read_columns(path, meta["files"]) for path, meta in metas.items()]
     for (path, meta), own in zip(metas.items(), columns, strict=True):
@@ -125,7 +124,7 @@ def merge_shards(shards: Path, folder: Path) -> None:
     starts = np.cumsum([0, *(meta["next_id"] for meta in metas.values())])
     parts = [rows_of(own) for own in columns]
     if len({part.blocks.of_samples for part in parts}) > 1:
-        raise BadFile(f"all shards in {shards} must keep samples alike, but some keep excerpts; write them anew.")
+        raise BadFile(f"all shards in {shards} must keep samples alike, but some keep excerpts; write them again.")
     with atomic_folder(folder) as fresh:
         files = write_columns(fresh, sum(counts), _merged(parts, starts[:-1]))
         first = next(iter(metas.values()))
@@ -138,7 +137,7 @@ def _merged(parts: list[Rows], starts: np.ndarray) -> dict[str, Iterator[np.ndar
         "ids": (piece + start for part, start in zip(parts, starts, strict=True) for piece in in_pieces(part.ids))
     } | {name: _pieces(parts, name) for name in SEARCHED}
     if not all(part.count_once for part in parts):
-        merged["weights"] = _pieces(parts, "weights")
+        merged[COUNTS] = _pieces(parts, "sample_weight")
     return merged | {name: _rare_pieces(parts, name) for name in (*READ_RARELY, *parts[0].blocks.of_samples)}
 
 
