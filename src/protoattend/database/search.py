@@ -90,7 +90,7 @@ def _streamed_softmax(
     n_classes = candidates.class_scores.shape[1]
     largest = queries.new_full((len(queries), 1), -torch.inf)
     sums = queries.new_zeros(len(queries), 2 * n_classes)
-    best = queries.new_empty(len(queries), 0), candidates.labels.new_empty(len(queries), 0)
+    best: tuple[Tensor, Tensor] | None = None
     length = chunk or _chunk(len(queries))
     for start in range(0, len(candidates.keys), length):
         here = slice(start, start + length)
@@ -107,18 +107,23 @@ def _streamed_softmax(
     require_a_finite_maximum(largest)
     mass = sums[:, n_classes:]
     total = mass.sum(1, keepdim=True)  # every candidate has one label
-    weights = (best[0] - largest).exp() / total
-    return _of_sorted(weights, best[1], sums[:, :n_classes] / total, mass / total, largest.squeeze(1))
+    decided = sums[:, :n_classes] / total, mass / total, largest.squeeze(1)
+    if best is None:
+        none = candidates.labels[:0]
+        return Attention(none, none, queries.new_empty(0), *decided)
+    return _of_sorted((best[0] - largest).exp() / total, best[1], *decided)
 
 
 def _best_so_far(
-    best: tuple[Tensor, Tensor], scores: Tensor, candidates: Searchable, here: slice, top: int
+    best: tuple[Tensor, Tensor] | None, scores: Tensor, candidates: Searchable, here: slice, top: int
 ) -> tuple[Tensor, Tensor]:
     """Return scores, heeding sample weights, and positions `(B, top)` of the heaviest up to and with this chunk."""
     counted = scores
     if candidates.sample_weight is not None:
         counted = scores + candidates.sample_weight[here].to(scores.dtype).log()
     found = counted.topk(min(top, counted.shape[1]))
+    if best is None:
+        return found.values, found.indices + here.start
     values = torch.cat([best[0], found.values], dim=1)
     kept = values.topk(min(top, values.shape[1]))
     return kept.values, torch.cat([best[1], found.indices + here.start], dim=1).gather(1, kept.indices)
