@@ -106,7 +106,7 @@ def test_agreement_is_of_what_inputs_and_candidates_are_made_of() -> None:
 def test_blended_images_alone_teach_it(shape: tuple[int, ...], mixup: float, taught: bool) -> None:
     X = torch.randn(40, *shape, generator=torch.Generator().manual_seed(0)).numpy()
     clf = ProtoAttendClassifier(max_epochs=1, recipe=Recipe(mixup=mixup), random_state=0, verbose=0).fit(X, [0, 1] * 20)
-    assert ("agreement" in clf.hiprogress_[0].losses) == taught
+    assert ("agreement" in clf.history_[0].losses) == taught
 
 
 def test_candidates_of_past_steps_vote_for_their_own_label() -> None:

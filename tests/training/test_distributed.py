@@ -52,9 +52,9 @@ def trained(candidates: str, normalize: str) -> dict[str, Tensor]:
     """Train for eight steps, with a bank or samples over several, and return the weights."""
     model = make_model(normalize)
     strategy = strategy_over(candidates, DATA, batch_size=B, n_candidates=20, normalize=normalize)
-    hiprogress = train(model, DATA, CONFIG, loss_terms=prototype_terms(CONFIG, strategy), evaluate=None, seed=0)
+    history = train(model, DATA, CONFIG, loss_terms=prototype_terms(CONFIG, strategy), evaluate=None, seed=0)
     weights = {name: value.clone() for name, value in model.state_dict().items()}
-    return weights | {"losses": torch.tensor([list(record.losses.values()) for record in hiprogress])}
+    return weights | {"losses": torch.tensor([list(record.losses.values()) for record in history])}
 
 
 def _train_and_tell(candidates: str, normalize: str, answers: Any) -> None:
@@ -267,7 +267,7 @@ def augment(images, generator):
 clf = ProtoAttendClassifier(max_epochs=3, augment=augment, random_state=0, verbose=0)
 try:
     clf.fit(X.reshape(-1, 8, 8), y, **{'resume_from' if os.path.exists('run') else 'checkpoint_to': 'run'})
-    print('epochs', len(clf.hiprogress_))
+    print('epochs', len(clf.history_))
 except UserError as error:
     print(error)
 """

@@ -213,7 +213,7 @@ def test_training_draws_undersampled_batches() -> None:
         seen.append(batch.rows)
         return plain_terms(plan())(model, batch, progress)
 
-    hiprogress = train(
+    history = train(
         make_model().float(),
         data,
         plan(batch_size=10, max_epochs=8),
@@ -221,7 +221,7 @@ def test_training_draws_undersampled_batches() -> None:
         evaluate=None,
         seed=0,
     )
-    assert (len(hiprogress), len(seen)) == (8, 16), "two batches an epoch"
+    assert (len(history), len(seen)) == (8, 16), "two batches an epoch"
     for first, second in zip(seen[::2], seen[1::2], strict=True):
         assert torch.bincount(labels[torch.cat([first, second])]).tolist() == [10, 10]
     assert len(torch.cat(seen).unique()) > 40
@@ -308,13 +308,13 @@ def test_validation_keeps_its_rows_and_the_database_is_undersampled() -> None:
     assert under.validation is not None
     assert torch.equal(plain.validation.samples, under.validation.samples)
     assert torch.bincount(under.validation.labels).tolist() == [10, 50]
-    assert (plain.weights == 1).all()
-    assert set(under.weights.tolist()) == {0.0, 1.0}
-    assert [int(under.weights[:50].sum()), int(under.weights[50:].sum())] == [50, 100]
+    assert (plain.sample_weight == 1).all()
+    assert set(under.sample_weight.tolist()) == {0.0, 1.0}
+    assert [int(under.sample_weight[:50].sum()), int(under.sample_weight[50:].sum())] == [50, 100]
     assert torch.bincount(under.validation_candidates(generator()).labels).tolist() == [40, 80]
     assert under.train.rows_of_an_epoch == 120
     again = prepared(undersample={"usual": 0.4}), prepared(undersample={"usual": 0.4}, generator=generator(1))
-    assert [np.array_equal(under.weights, other.weights) for other in again] == [True, False]
+    assert [np.array_equal(under.sample_weight, other.sample_weight) for other in again] == [True, False]
 
 
 def test_rows_of_weight_zero_are_nowhere() -> None:
@@ -327,8 +327,8 @@ def test_rows_of_weight_zero_are_nowhere() -> None:
     for part, rows in zip((found.train, found.validation), kept, strict=True):
         assert part.sample_weight is not None
         assert part.sample_weight.tolist() == weights[rows.numpy().astype(int)].tolist()
-    chosen = found.weights > 0
-    assert np.array_equal(found.weights[chosen], weights[chosen])
+    chosen = found.sample_weight > 0
+    assert np.array_equal(found.sample_weight[chosen], weights[chosen])
     assert int(chosen[50:].sum()) == round(0.5 * np.count_nonzero(weights[50:]))
 
 
