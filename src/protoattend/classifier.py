@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import torch
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
@@ -17,11 +15,9 @@ from protoattend.data.tables import TableInputs
 from protoattend.data_quality.methods import DataQualityMethods
 from protoattend.database.attention import Attention
 from protoattend.database.encode import encode
-from protoattend.database.store import CandidateDatabase, Indices
+from protoattend.database.store import CandidateDatabase
 from protoattend.encoders.pretrained import Pretrained
 from protoattend.estimator import Estimator
-from protoattend.explain.counterfactuals import Counterfactual, counterfactuals, suppose, with_before
-from protoattend.explain.explanations import Explanations, explain
 from protoattend.explain.methods import ExplainMethods
 from protoattend.io import Saved, load, save
 from protoattend.monitoring.methods import MonitoringMethods
@@ -122,13 +118,40 @@ class ProtoAttendClassifier(ExplainMethods, UncertaintyMethods, MonitoringMethod
         checkpoint_to: str | os.PathLike[str] | Checkpoints | None = None,
         resume_from: str | os.PathLike[str] | None = None,
     ) -> ProtoAttendClassifier:
-        """Train on X and y, then make X the database. A torch Dataset of (x, y), or ImageFiles, needs no y.
+        """Train on X and y, then make X the database.
 
-        `sample_weight` `(n,)` is how many times each row counts, in the loss, as a candidate and in validation; a row
-        of weight 0 is left out. Weight 2 is not quite the row twice: two rows may argue for one another, a row never
-        argues for itself.
-        `checkpoint_to` is a folder for checkpoints. After a crash or Ctrl-C, the same call with `resume_from` that
-        folder goes on, writes further checkpoints there, and ends with the weights it would have had.
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features), DataFrame, list of str, images, ImageFiles or torch Dataset
+            Training rows. Images are (n, h, w), (n, c, h, w) or (n, h, w, c); a Dataset gives pairs (x, y).
+        y : array-like of shape (n,), default=None
+            Labels, of any hashable kind; not needed where X has them (ImageFiles, Dataset).
+        sample_weight : array-like of shape (n,), default=None
+            How many times each row counts: in the loss, as a candidate and in validation; None is once each. A row of
+            sample weight 0 is left out. Sample weight 2 is not quite the row twice: two rows may argue for one
+            another, a row never argues for itself.
+        checkpoint_to : path or Checkpoints, default=None
+            Folder to write checkpoints into.
+        resume_from : path, default=None
+            Folder of a training that was interrupted. The same call with it goes on, writes further checkpoints there
+            and ends with the parameters it would have had.
+
+        Returns
+        -------
+        self : ProtoAttendClassifier
+
+        Raises
+        ------
+        UserError
+            If a parameter, a row of X or a label cannot be used; the message gives the rule and the fix.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_wine
+        >>> X, y = load_wine(return_X_y=True)
+        >>> clf = ProtoAttendClassifier(max_epochs=5, random_state=0, verbose=0).fit(X, y)
+        >>> clf.database_
+        CandidateDatabase(178 candidates of 3 classes)
         """
         data = Data(X, y, sample_weight, checkpoint_to, resume_from)
         self._keep(*fit(self._settings(), data))
@@ -152,68 +175,107 @@ class ProtoAttendClassifier(ExplainMethods, UncertaintyMethods, MonitoringMethod
     # -- deciding -----------------------------------------------------------------------------------------------------
 
     def predict(self, X: Any) -> np.ndarray:
-        """Return the label of each row: the decision on its prototypes (alpha = 1)."""
+        """Return the label decided for each row.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame, list of str or images
+            n rows, of the kind given to `fit`.
+
+        Returns
+        -------
+        labels : ndarray of shape (n,)
+            Labels out of `classes_`.
+
+        Notes
+        -----
+        The decision is that of eq. 2 at alpha = 1: the linear layer g of the prototypes' weighted values,
+        argmax g(sum_j p_ij v_j).
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_wine
+        >>> X, y = load_wine(return_X_y=True)
+        >>> clf = ProtoAttendClassifier(max_epochs=5, random_state=0, verbose=0).fit(X, y)
+        >>> clf.predict(X[:3])
+        array([0, 0, 0])
+        """
         predicted = self._decide(X).predicted.numpy()
         return self.classes_[predicted]
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Return class probabilities `(n, n_classes)`: the softmax of the logits at alpha = 1."""
+        """Return the class probabilities of each row: the softmax of its logits.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame, list of str or images
+            n rows, of the kind given to `fit`.
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n, n_classes)
+            Columns are in the order of `classes_`; `calibrated_proba` scales them.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_wine
+        >>> X, y = load_wine(return_X_y=True)
+        >>> clf = ProtoAttendClassifier(max_epochs=5, random_state=0, verbose=0).fit(X, y)
+        >>> clf.predict_proba(X[:2]).sum(axis=1).round(6)
+        array([1., 1.])
+        """
         return self._decide(X).probabilities.numpy()
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """Return the logits at alpha = 1 `(n, n_classes)`, or with two classes their difference `(n,)`."""
+        """Return the logits of each row, of two classes their difference.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame, list of str or images
+            n rows, of the kind given to `fit`.
+
+        Returns
+        -------
+        logits : ndarray of shape (n, n_classes), or (n,) for two classes
+            g(sum_j p_ij v_j), eq. 2 at alpha = 1; of two classes the second less the first.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_wine
+        >>> X, y = load_wine(return_X_y=True)
+        >>> clf = ProtoAttendClassifier(max_epochs=5, random_state=0, verbose=0).fit(X, y)
+        >>> clf.decision_function(X[:2]).shape
+        (2, 3)
+        """
         logits = self._decide(X).logits.numpy()
         return logits[:, 1] - logits[:, 0] if len(self.classes_) == 2 else logits
-
-    def class_mass(self, X: Any) -> np.ndarray:
-        """Return how much prototype weight lies on each label `(n, n_classes)`."""
-        return self._decide(X).class_mass.numpy()
-
-    def confidence(self, X: Any) -> np.ndarray:
-        """Return C_i of eq. 3 `(n,)`: the share of prototype weight whose label is the prediction."""
-        return self._decide(X).confidence.numpy()
-
-    def explain(
-        self,
-        X: Any = None,
-        top: int = 5,
-        *,
-        without: Indices | None = None,
-        with_labels: Mapping[int, Any] | None = None,
-    ) -> Explanations:
-        """Return each row's prototypes; X=None explains every row of the database, each without itself.
-
-        `without` and `with_labels` {index: label} ask what would be decided if some candidates were absent or had other
-        labels: each explanation then has what is decided now as `before`, and `changed`. The database stays as it is.
-        """
-        check_is_fitted(self)
-        supposed, own = suppose(self.database_, without=without, with_labels=with_labels), None
-        if X is None:
-            shown = [supposed.preview_at(position) for position in range(len(supposed))]
-            queries = supposed.rows.queries
-            own = torch.from_numpy(np.searchsorted(self.database_.rows.ids, supposed.rows.ids))
-        else:
-            encoded, shown = self._read(X)
-            queries = encoded.queries
-        explanations = explain(supposed, queries, shown, top=top, leave_one_out=X is None)
-        return (
-            explanations if supposed is self.database_ else with_before(explanations, self.database_, queries, own=own)
-        )
-
-    def counterfactuals(self, X: Any, *, at_most: int = 100) -> list[Counterfactual | None]:
-        """Return for each row the fewest prototypes found whose removal changes the prediction, and what it becomes.
-
-        None where `at_most` are not enough; `flip.smallest` says where no smaller set exists (trust/what_if.py).
-        """
-        return counterfactuals(self.database_, self._encode(X).queries, at_most=at_most)
 
     # -- keeping ------------------------------------------------------------------------------------------------------
 
     def save(self, folder: str | os.PathLike[str], *, excerpts: bool = False) -> None:
-        """Write model and database into `folder`, wholly or not at all; no pickle.
+        """Write model and database into a folder, wholly or not at all; no pickle.
 
-        With `excerpts` the folder shows explanations without the training data, and does not hold it: images are kept
-        as thumbnails and texts as their first 200 characters.
+        Parameters
+        ----------
+        folder : path
+            A new or empty folder, or one of a saved classifier, which is replaced.
+        excerpts : bool, default=False
+            Whether to leave out the training data: images are then kept as thumbnails and texts as their first 200
+            characters, enough to show explanations. A table's rows are kept as they are.
+
+        Raises
+        ------
+        UserError
+            If the folder holds other files.
+
+        Examples
+        --------
+        >>> from tempfile import TemporaryDirectory
+        >>> from sklearn.datasets import load_wine
+        >>> X, y = load_wine(return_X_y=True)
+        >>> clf = ProtoAttendClassifier(max_epochs=2, random_state=0, verbose=0).fit(X, y)
+        >>> with TemporaryDirectory() as folder:
+        ...     clf.save(folder, excerpts=True)
         """
         check_is_fitted(self)
         saved = Saved(
@@ -225,7 +287,35 @@ class ProtoAttendClassifier(ExplainMethods, UncertaintyMethods, MonitoringMethod
     def load(
         cls, folder: str | os.PathLike[str], *, encoder: nn.Module | Pretrained | None = None
     ) -> ProtoAttendClassifier:
-        """Read a saved classifier; one trained with a module of your own needs the same `encoder` as in fit."""
+        """Read a saved classifier.
+
+        Parameters
+        ----------
+        folder : path
+            Where `save` wrote it.
+        encoder : nn.Module, frozen(module) or fine_tuned(module), default=None
+            Needed where it was trained with a module of your own, whose code is not saved: the same as in `fit`.
+
+        Returns
+        -------
+        classifier : ProtoAttendClassifier
+
+        Raises
+        ------
+        UserError
+            If `encoder` is needed, or is another module than that of `fit`. If files are truncated or foreign: BadFile.
+
+        Examples
+        --------
+        >>> from tempfile import TemporaryDirectory
+        >>> from sklearn.datasets import load_wine
+        >>> X, y = load_wine(return_X_y=True)
+        >>> clf = ProtoAttendClassifier(max_epochs=5, random_state=0, verbose=0).fit(X, y)
+        >>> with TemporaryDirectory() as folder:
+        ...     clf.save(folder)
+        ...     ProtoAttendClassifier.load(folder).score(X, y) == clf.score(X, y)
+        True
+        """
         saved = load(folder, encoder)
         classifier = cls(**vars(saved.settings))
         classifier._keep(saved.database, saved.history)

@@ -15,7 +15,7 @@ from PIL import Image
 from torch import nn
 
 from protoattend import CandidateDatabase, ImageFiles, ProtoAttendClassifier
-from protoattend.data.images import thumbnails
+from protoattend.data.inputs import thumbnails
 from protoattend.database import previews as samples
 from protoattend.database.storage import columns as files
 from protoattend.errors import BadFile, MissingSamples

@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import adaptive_avg_pool2d
 
 from protoattend.data.decode import Header, decode_image, read_header
 from protoattend.data.image_folders import list_folder
@@ -25,7 +24,6 @@ WORKERS = min(8, os.cpu_count() or 1)  # Pillow lets go of Python's lock while i
 # a person can wait for (an epoch of 3,000 images: a minute and a half).
 LARGEST, SMALLEST = 64, 8
 AT_ONCE = 2**28  # bytes: images that take no more together are decoded once, into memory
-THUMBNAIL = 64  # pixels: the longest side of what is kept of an image to show it
 NAMED = 20  # unreadable files named in a warning
 GROUP = 64  # files of one task: a future for each of a million files would take a gigabyte
 
@@ -61,10 +59,33 @@ class ImageFile:
 
 @dataclass(frozen=True, eq=False)
 class ImageFiles:
-    """Paths of images with the size and colours they are decoded to, and their labels where known; X for fit.
+    """Images that stay on disk, with their labels where known: X for `fit`.
 
-    >>> images = ImageFiles.from_folder("photos")  # doctest: +SKIP
-    >>> ProtoAttendClassifier().fit(images)  # doctest: +SKIP
+    Made by `from_folder` or `from_paths`; decoded when needed, batch by batch. It is indexed like an array of rows.
+
+    Parameters
+    ----------
+    paths : ndarray of str of shape (n,)
+        Absolute paths.
+    channels : {1, 3}
+        Grey or colour.
+    height, width : int
+        What images are resized to.
+    y : ndarray of shape (n,), default=None
+        Labels.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from PIL import Image
+    >>> with TemporaryDirectory() as folder:
+    ...     for name in ("cat", "dog"):
+    ...         Path(folder, name).mkdir()
+    ...         Image.new("RGB", (32, 24)).save(Path(folder, name, "1.png"))
+    ...     images = ImageFiles.from_folder(folder, size=16)
+    >>> images, images.shape, images.y.tolist()
+    (ImageFiles(2 colour images, 16x16), (2, 3, 16, 16), ['cat', 'dog'])
     """
 
     paths: np.ndarray
@@ -82,7 +103,36 @@ class ImageFiles:
         channels: int | None = None,
         corrupt: str = "raise",
     ) -> ImageFiles:
-        """Return the images of folder/CLASS/*, labelled by their folders, or those of a plain folder, unlabelled."""
+        """Return the images of folder/CLASS/*, labelled by their folders, or those of a plain folder, unlabelled.
+
+        Parameters
+        ----------
+        folder : path
+            A folder of class folders, or of images.
+        size, channels, corrupt
+            How images are read: those of `from_paths`.
+
+        Returns
+        -------
+        images : ImageFiles
+
+        Raises
+        ------
+        UserError
+            If there are no images, or all of a class are corrupt.
+
+        Examples
+        --------
+        >>> from pathlib import Path
+        >>> from tempfile import TemporaryDirectory
+        >>> from PIL import Image
+        >>> with TemporaryDirectory() as folder:
+        ...     for name in ("cat", "dog"):
+        ...         Path(folder, name).mkdir()
+        ...         Image.new("RGB", (32, 24)).save(Path(folder, name, "1.png"))
+        ...     ImageFiles.from_folder(folder)
+        ImageFiles(2 colour images, 24x32)
+        """
         paths, labels = list_folder(folder)
         images = cls.from_paths(paths, labels, size=size, channels=channels, corrupt=corrupt)
         if labels is not None and images.y is not None:
@@ -104,11 +154,42 @@ class ImageFiles:
         channels: int | None = None,
         corrupt: str = "raise",
     ) -> ImageFiles:
-        """Return these images with labels `y`.
+        """Return the images of these files.
 
-        `size` is a side or (height, width); None takes the median of the files, reduced to 64 pixels at the most.
-        `channels` is 1 or 3; None takes 1 where all files are grey. With corrupt="skip" every file is decoded once, and
-        a warning names those left out; with "raise" the first that cannot be read is an error when it is met.
+        Parameters
+        ----------
+        paths : iterable of path
+            n image files.
+        y : array-like of shape (n,), default=None
+            Their labels.
+        size : int or (height, width), default=None
+            What images are resized to; None is the median of the files, reduced to 64 pixels at the most.
+        channels : {1, 3}, default=None
+            Grey or colour; None is 1 where all files are grey.
+        corrupt : {"raise", "skip"}, default="raise"
+            With "skip" every file is decoded once, and a warning names those left out; with "raise" the first that
+            cannot be read is an error when it is met.
+
+        Returns
+        -------
+        images : ImageFiles
+
+        Raises
+        ------
+        UserError
+            If there are no images, or `paths` and `y` differ in length.
+        BadFile
+            If a file is no image.
+
+        Examples
+        --------
+        >>> from pathlib import Path
+        >>> from tempfile import TemporaryDirectory
+        >>> from PIL import Image
+        >>> with TemporaryDirectory() as folder:
+        ...     Image.new("L", (8, 8)).save(Path(folder, "1.png"))
+        ...     ImageFiles.from_paths([Path(folder, "1.png")], ["a label"])
+        ImageFiles(1 grey images, 8x8)
         """
         choose(corrupt, ("raise", "skip"), "corrupt")
         if channels not in (None, 1, 3):
@@ -123,7 +204,7 @@ class ImageFiles:
         if len(listed) == 0:
             raise UserError("at least one image is needed, but there is none; check the paths.")
         headers = in_parallel(read_header, listed)
-        height, width = _checked_size(size) or _usual_size(headers)
+        height, width = _checked_size(size) or _median_size(headers)
         grey = all(header.grey for header in headers)
         return cls(listed, channels or (1 if grey else 3), height, width, labels)
 
@@ -132,6 +213,7 @@ class ImageFiles:
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
+        """(n, channels, height, width)."""
         return len(self.paths), self.channels, self.height, self.width
 
     def __getitem__(self, rows: Any) -> Any:
@@ -204,20 +286,6 @@ def image_samples(paths: np.ndarray, channels: int, height: int, width: int) -> 
     return samples[:] if len(paths) * channels * height * width <= AT_ONCE else samples
 
 
-def thumbnails(images: np.ndarray) -> np.ndarray:
-    """Return uint8 images `(n, c, h, w)` with no side above 64 pixels, each pixel the mean of those in its place.
-
-    >>> thumbnails(np.zeros((5, 3, 128, 96), dtype=np.uint8)).shape
-    (5, 3, 64, 48)
-    """
-    sides = images.shape[2:]
-    if max(sides) <= THUMBNAIL:
-        return images
-    height, width = (max(1, round(side * THUMBNAIL / max(sides))) for side in sides)
-    means = adaptive_avg_pool2d(torch.from_numpy(np.ascontiguousarray(images)).float(), (height, width))
-    return means.round().to(torch.uint8).numpy()
-
-
 def in_parallel(function: Callable[[str], Read], paths: Iterable[str]) -> list[Read]:
     """Return function(path) of every path, in order, computed by several threads."""
     todo = list(paths)
@@ -267,7 +335,7 @@ def _checked_size(size: int | tuple[int, int] | None) -> tuple[int, int] | None:
     return sides[0], sides[1]
 
 
-def _usual_size(headers: Sequence[Header]) -> tuple[int, int]:
+def _median_size(headers: Sequence[Header]) -> tuple[int, int]:
     """Return the median height and width, both reduced alike until neither is above `LARGEST`."""
     height = float(np.median([header.height for header in headers]))
     width = float(np.median([header.width for header in headers]))

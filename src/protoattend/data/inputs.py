@@ -16,16 +16,18 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import adaptive_avg_pool2d
 from torch.utils.data import Dataset, IterableDataset
 
 from protoattend.data.characters import Tokenizer, encode_text
-from protoattend.data.images import ImageFile, ImageFiles, image_samples, thumbnails
+from protoattend.data.images import ImageFile, ImageFiles, image_samples
 from protoattend.data.samples import Samples, chunks
 from protoattend.data.tokens import TokenInputs, as_texts, beginnings
 from protoattend.errors import UserError, choose
 
 Source = np.ndarray  # n rows, in the canonical form of its kind
 PIXEL_RANGE = (0.0, 255.0)  # of uint8
+THUMBNAIL = 64  # pixels: the longest side of what is kept of an image to show it
 
 
 class Inputs(Protocol):
@@ -131,8 +133,8 @@ class TextInputs:
     @classmethod
     def fit(cls, X: Any) -> TextInputs:
         lengths = [len(text) for text in as_texts(X)]
-        usual = int(np.quantile(lengths, 0.95))
-        return cls(length=int(np.clip(-(-usual // 16) * 16, 32, cls.LONGEST)))
+        typical = int(np.quantile(lengths, 0.95))
+        return cls(length=int(np.clip(-(-typical // 16) * 16, 32, cls.LONGEST)))
 
     def source(self, X: Any) -> Source:
         return as_texts(X)
@@ -155,6 +157,20 @@ class TextInputs:
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> TextInputs:
         return cls(**state)
+
+
+def thumbnails(images: np.ndarray) -> np.ndarray:
+    """Return uint8 images `(n, c, h, w)` with no side above 64 pixels, each pixel the mean of those in its place.
+
+    >>> thumbnails(np.zeros((5, 3, 128, 96), dtype=np.uint8)).shape
+    (5, 3, 64, 48)
+    """
+    sides = images.shape[2:]
+    if max(sides) <= THUMBNAIL:
+        return images
+    height, width = (max(1, round(side * THUMBNAIL / max(sides))) for side in sides)
+    means = adaptive_avg_pool2d(torch.from_numpy(np.ascontiguousarray(images)).float(), (height, width))
+    return means.round().to(torch.uint8).numpy()
 
 
 def kind_of(X: Any) -> str:

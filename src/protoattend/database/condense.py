@@ -11,7 +11,8 @@ from torch import Tensor
 from protoattend.errors import UserError
 
 if TYPE_CHECKING:
-    from protoattend.database.store import CandidateDatabase
+    from protoattend.database.reading import ReadableDatabase
+    from protoattend.database.variants import VariantMethods
 
 ASKED = 65_536  # rows whose attention is added up; of more, as many spread evenly
 BLOCK = 1024  # rows explained at a time
@@ -39,7 +40,7 @@ def most_attended(received: np.ndarray, labels: np.ndarray, n: int) -> np.ndarra
     return np.sort(np.concatenate(kept))
 
 
-def positions_within(database: CandidateDatabase, loss: float) -> np.ndarray:
+def positions_within(database: VariantMethods, loss: float) -> np.ndarray:
     """Return the positions kept when their number is halved as long as no more than `loss` of the accuracy goes."""
     if not 0 <= loss < 1:
         raise UserError(f"loss must be at least 0 and below 1, but got {loss}; 0.01 is one percent point.")
@@ -53,7 +54,7 @@ def positions_within(database: CandidateDatabase, loss: float) -> np.ndarray:
     return kept
 
 
-def attention_received(database: CandidateDatabase) -> np.ndarray:
+def attention_received(database: ReadableDatabase) -> np.ndarray:
     """Return sum_i s_i p_ij `(D,)`: the weight each candidate has in the decisions on all rows, each without itself.
 
     s_i is how many times row i counts. Of more than 65,536 rows, as many are asked, spread evenly.
@@ -69,7 +70,7 @@ def attention_received(database: CandidateDatabase) -> np.ndarray:
     return received
 
 
-def accuracy_on_rows(database: CandidateDatabase, whole: CandidateDatabase) -> float:
+def accuracy_on_rows(database: ReadableDatabase, whole: ReadableDatabase) -> float:
     """Return how often `database`, a part of `whole`, decides for the label of a row of `whole` without that row."""
     rows = whole.rows
     asked = _asked(len(rows))

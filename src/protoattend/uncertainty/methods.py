@@ -27,13 +27,118 @@ class UncertaintyMethods:
     recalibration_: Recalibration | None
     _decide: Callable[[Any], Attention]
 
+    def class_mass(self, X: Any) -> np.ndarray:
+        """Return how much prototype weight lies on each label.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame, list of str or images
+            n rows, of the kind given to `fit`.
+
+        Returns
+        -------
+        mass : ndarray of shape (n, n_classes)
+            sum_j p_ij 1[y_j = c]; each row sums to one. Columns are in the order of `classes_`.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_wine
+        >>> from protoattend import ProtoAttendClassifier
+        >>> X, y = load_wine(return_X_y=True)
+        >>> clf = ProtoAttendClassifier(max_epochs=5, random_state=0, verbose=0).fit(X, y)
+        >>> clf.class_mass(X[:2]).sum(axis=1).round(6)
+        array([1., 1.], dtype=float32)
+        """
+        return self._decide(X).class_mass.numpy()
+
+    def confidence(self, X: Any) -> np.ndarray:
+        """Return the confidence of each decision: the share of prototype weight whose label is the prediction.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame, list of str or images
+            n rows, of the kind given to `fit`.
+
+        Returns
+        -------
+        confidence : ndarray of shape (n,)
+            C_i of eq. 3, sum_j p_ij 1[y_j = y_hat_i], from 0 to 1.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_wine
+        >>> from protoattend import ProtoAttendClassifier
+        >>> X, y = load_wine(return_X_y=True)
+        >>> clf = ProtoAttendClassifier(max_epochs=5, random_state=0, verbose=0).fit(X, y)
+        >>> confidence = clf.confidence(X)
+        >>> confidence.shape, bool(confidence.max() <= 1)
+        ((178,), True)
+        """
+        return self._decide(X).confidence.numpy()
+
     def predict_or_abstain(self, X: Any, min_confidence: float) -> tuple[np.ndarray, np.ndarray]:
-        """Return the labels, and which of them are answers: those with confidence of at least `min_confidence`."""
+        """Return the label of each row, and whether it is an answer: confident enough.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame, list of str or images
+            n rows, of the kind given to `fit`.
+        min_confidence : float
+            The least confidence of an answer, such as `threshold_for` returns.
+
+        Returns
+        -------
+        labels : ndarray of shape (n,)
+            Those of `predict`, also where it abstains.
+        answered : ndarray of bool of shape (n,)
+            Whether the confidence is at least `min_confidence`.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_wine
+        >>> from protoattend import ProtoAttendClassifier
+        >>> X, y = load_wine(return_X_y=True)
+        >>> clf = ProtoAttendClassifier(max_epochs=5, random_state=0, verbose=0).fit(X, y)
+        >>> labels, answered = clf.predict_or_abstain(X, min_confidence=0.9)
+        >>> bool((y[answered] == labels[answered]).mean() >= (y == labels).mean())
+        True
+        """
         decisions = self._decide(X)
         return self.classes_[decisions.predicted.numpy()], decisions.confidence.numpy() >= min_confidence
 
     def assess(self, X: Any, y: Any, name: str = "") -> Assessment:
-        """Return what labelled, unseen samples tell: `risk_coverage()`, `reliability()`, `metrics()`, `plot()`."""
+        """Return curves and metrics of the decisions on labelled rows, unseen in training.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame, list of str or images
+            n rows, unseen in training.
+        y : array-like of shape (n,)
+            Their labels.
+        name : str, default=""
+            What curves are called in a legend.
+
+        Returns
+        -------
+        assessment : Assessment
+            `metrics()` are the single numbers; `risk_coverage()`, `auc_coverage()` and `reliability()` the curves;
+            `plot()` draws them.
+
+        Raises
+        ------
+        UserError
+            If X and y differ in length, or a label was not seen in `fit`.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_wine
+        >>> from protoattend import ProtoAttendClassifier
+        >>> X, y = load_wine(return_X_y=True)
+        >>> clf = ProtoAttendClassifier(max_epochs=5, random_state=0, verbose=0).fit(X[::2], y[::2])
+        >>> metrics = clf.assess(X[1::2], y[1::2]).metrics()
+        >>> metrics["accuracy"] == clf.score(X[1::2], y[1::2])
+        True
+        """
         decisions = self._decide(X)
         labels = self.database_.classes.encode(y).numpy()
         if len(labels) != len(decisions.logits):
@@ -49,9 +154,40 @@ class UncertaintyMethods:
         )
 
     def threshold_for(self, X: Any, y: Any, accuracy: float = 0.99, *, guarantee: float | None = None) -> float:
-        """Return the lowest min_confidence that gives `accuracy` on these labelled samples, unseen in training.
+        """Return the lowest confidence that gives an accuracy on labelled rows, unseen in training.
 
-        With `guarantee=0.95` it holds for new samples drawn alike, too, at that probability (`guaranteed_threshold`).
+        Parameters
+        ----------
+        X : array-like, DataFrame, list of str or images
+            n rows, unseen in training.
+        y : array-like of shape (n,)
+            Their labels.
+        accuracy : float, default=0.99
+            Wanted on the rows that are answered.
+        guarantee : float, default=None
+            Probability, such as 0.95, with which the accuracy holds for new rows drawn alike too; None is for these
+            rows alone.
+
+        Returns
+        -------
+        min_confidence : float
+            For `predict_or_abstain`.
+
+        Raises
+        ------
+        UserError
+            If no threshold gives, or is proven to give, this accuracy.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_wine
+        >>> from protoattend import ProtoAttendClassifier
+        >>> X, y = load_wine(return_X_y=True)
+        >>> clf = ProtoAttendClassifier(max_epochs=5, random_state=0, verbose=0).fit(X[::2], y[::2])
+        >>> threshold = clf.threshold_for(X[1::2], y[1::2], accuracy=0.8)
+        >>> labels, answered = clf.predict_or_abstain(X[1::2], threshold)
+        >>> bool((labels == y[1::2])[answered].mean() >= 0.8)
+        True
         """
         seen = self.assess(X, y)
         if guarantee is None:
@@ -59,9 +195,32 @@ class UncertaintyMethods:
         return guaranteed_threshold(seen.confidence, seen.correct, accuracy=accuracy, guarantee=guarantee)
 
     def calibrate(self, X: Any, y: Any) -> Self:
-        """Learn from labelled samples, unseen in training, what prediction sets and calibrated scores need.
+        """Learn from labelled rows what prediction sets and calibrated probabilities need.
 
-        Do it again after an edit of the database, which changes the decisions it was learned from.
+        Parameters
+        ----------
+        X : array-like, DataFrame, list of str or images
+            n rows, unseen in training.
+        y : array-like of shape (n,)
+            Their labels.
+
+        Returns
+        -------
+        self : ProtoAttendClassifier
+            The classifier, calibrated.
+
+        Notes
+        -----
+        An edit of the database changes the decisions that this was learned from: calibrate again after it.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_wine
+        >>> from protoattend import ProtoAttendClassifier
+        >>> X, y = load_wine(return_X_y=True)
+        >>> clf = ProtoAttendClassifier(max_epochs=5, random_state=0, verbose=0).fit(X[::2], y[::2])
+        >>> clf.calibrate(X[1::2], y[1::2]).calibrated_confidence(X[:2]).shape
+        (2,)
         """
         seen = self.assess(X, y)
         support = class_support(seen.class_mass, seen.probabilities)
@@ -72,10 +231,36 @@ class UncertaintyMethods:
         return self
 
     def prediction_set(self, X: Any, coverage: float = 0.95, *, by_class: bool = False) -> list[list[Any]]:
-        """Return for each row the labels that together hold the true one at least `coverage` of the time.
+        """Return for each row the labels that together hold the true one often enough (split conformal prediction).
 
-        An empty list is "none of these": too little speaks for any class. With `by_class` the guarantee holds for the
-        samples of each class, however rare, and not only for all of them together.
+        Parameters
+        ----------
+        X : array-like, DataFrame, list of str or images
+            n rows, of the kind given to `fit`.
+        coverage : float, default=0.95
+            The least probability that the set of a row drawn like those of `calibrate` holds its label.
+        by_class : bool, default=False
+            Whether this holds for the rows of each class, however rare, and not only for all of them together.
+
+        Returns
+        -------
+        sets : list of list of labels, of length n
+            An empty list is "none of these": too little speaks for any class.
+
+        Raises
+        ------
+        UserError
+            Before `calibrate`, or where it had too few rows for this coverage.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_wine
+        >>> from protoattend import ProtoAttendClassifier
+        >>> X, y = load_wine(return_X_y=True)
+        >>> clf = ProtoAttendClassifier(max_epochs=5, random_state=0, verbose=0).fit(X[::2], y[::2])
+        >>> sets = clf.calibrate(X[1::2], y[1::2]).prediction_set(X[1::2], coverage=0.9)
+        >>> sum(label in labels for label, labels in zip(y[1::2], sets)) >= 0.9 * len(sets)
+        True
         """
         decisions = self._decide(X)
         if self.conformal_ is None:
@@ -85,14 +270,65 @@ class UncertaintyMethods:
         return [self.classes_[row].tolist() for row in inside]
 
     def calibrated_proba(self, X: Any) -> np.ndarray:
-        """Return `predict_proba` at the temperature that `calibrate` found likeliest `(n, n_classes)`."""
+        """Return class probabilities after temperature scaling.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame, list of str or images
+            n rows, of the kind given to `fit`.
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n, n_classes)
+            Those of `predict_proba` at the temperature that `calibrate` found likeliest.
+
+        Raises
+        ------
+        UserError
+            Before `calibrate`.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_wine
+        >>> from protoattend import ProtoAttendClassifier
+        >>> X, y = load_wine(return_X_y=True)
+        >>> clf = ProtoAttendClassifier(max_epochs=5, random_state=0, verbose=0).fit(X[::2], y[::2])
+        >>> clf.calibrate(X[1::2], y[1::2]).calibrated_proba(X[:2]).sum(axis=1).round(6)
+        array([1., 1.])
+        """
         decisions = self._decide(X)
         if self.recalibration_ is None:
             raise _needs_calibration("calibrated_proba")
         return self.recalibration_.probabilities(decisions.probabilities.numpy())
 
     def calibrated_confidence(self, X: Any) -> np.ndarray:
-        """Return how often predictions of such confidence were right in `calibrate` `(n,)`."""
+        """Return how often predictions of such confidence were right in `calibrate`.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame, list of str or images
+            n rows, of the kind given to `fit`.
+
+        Returns
+        -------
+        accuracy : ndarray of shape (n,)
+            Isotonic regression of accuracy on the confidence C_i.
+
+        Raises
+        ------
+        UserError
+            Before `calibrate`.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_wine
+        >>> from protoattend import ProtoAttendClassifier
+        >>> X, y = load_wine(return_X_y=True)
+        >>> clf = ProtoAttendClassifier(max_epochs=5, random_state=0, verbose=0).fit(X[::2], y[::2])
+        >>> accuracy = clf.calibrate(X[1::2], y[1::2]).calibrated_confidence(X)
+        >>> bool(((0 <= accuracy) & (accuracy <= 1)).all())
+        True
+        """
         decisions = self._decide(X)
         if self.recalibration_ is None:
             raise _needs_calibration("calibrated_confidence")

@@ -1,0 +1,279 @@
+"""The methods that make other databases of one: fewer candidates, other labels, less memory, another search."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+
+from protoattend.database import condense
+from protoattend.database.approximate import Approximation, Neighbours
+from protoattend.database.encode import decision_weight
+from protoattend.database.n_prototypes import temperature_for
+from protoattend.database.quantize import Quantization
+from protoattend.database.reading import ReadableDatabase
+from protoattend.database.rows import Indices, Rows
+from protoattend.database.storage import edit_log as edits
+from protoattend.errors import UserError
+
+
+class VariantMethods(ReadableDatabase):
+    """Databases made of this one, which stays as it is; named first is what is needed of the whole one."""
+
+    relabel: Callable[[Indices, Any], None]
+    _home: edits.Home | None
+    _unsaved: tuple[edits.Edit, ...]
+    _require_current_model: Callable[[], None]
+
+    def without(self, indices: Indices) -> Self:
+        """Return a database that lacks some candidates; this one stays as it is.
+
+        Parameters
+        ----------
+        indices : int or sequence of int
+            What the rows are called.
+
+        Returns
+        -------
+        database : CandidateDatabase
+
+        Raises
+        ------
+        UserError
+            If an index is not in the database, or no candidate would be left.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_wine
+        >>> from protoattend import ProtoAttendClassifier
+        >>> X, y = load_wine(return_X_y=True)
+        >>> clf = ProtoAttendClassifier(max_epochs=2, random_state=0, verbose=0).fit(X, y)
+        >>> clf.database_.without([0, 1]), len(clf.database_)
+        (CandidateDatabase(176 candidates of 3 classes), 178)
+        """
+        return self._with(self._removal(indices).apply(self._rows, decision_weight(self.model)))
+
+    def with_labels(self, labels: Mapping[int, Any]) -> Self:
+        """Return a database in which some candidates have other labels; this one stays as it is.
+
+        Parameters
+        ----------
+        labels : dict {index: label}
+            The labels of the rows that get another one.
+
+        Returns
+        -------
+        database : CandidateDatabase
+
+        Raises
+        ------
+        UserError
+            If an index is not in the database, or a label is unknown.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_wine
+        >>> from protoattend import ProtoAttendClassifier
+        >>> X, y = load_wine(return_X_y=True)
+        >>> clf = ProtoAttendClassifier(max_epochs=2, random_state=0, verbose=0).fit(X, y)
+        >>> clf.database_.with_labels({0: 2}).labels[:2], clf.database_.labels[:2]
+        (array([2, 0]), array([0, 0]))
+        """
+        supposed = self._with(self._rows)
+        if labels:
+            supposed.relabel(list(labels), list(labels.values()))
+        return supposed
+
+    def condense(self, n: int) -> Self:
+        """Return a database of the candidates that decisions rest on most; this one stays as it is.
+
+        Parameters
+        ----------
+        n : int
+            How many candidates it has, at least one for each class there is.
+
+        Returns
+        -------
+        database : CandidateDatabase
+            The rows that get most attention from the other rows, of every class its share.
+
+        Raises
+        ------
+        UserError
+            If `n` is below the number of classes or above the size of the database.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_wine
+        >>> from protoattend import ProtoAttendClassifier
+        >>> X, y = load_wine(return_X_y=True)
+        >>> clf = ProtoAttendClassifier(max_epochs=2, random_state=0, verbose=0).fit(X, y)
+        >>> clf.database_.condense(30)
+        CandidateDatabase(30 candidates of 3 classes)
+        """
+        return self._with(
+            self._rows.at(condense.most_attended(condense.attention_received(self), self._rows.labels.numpy(), n))
+        )
+
+    def condense_within(self, loss: float) -> Self:
+        """Return the smallest condensed database tried that is hardly less accurate; this one stays as it is.
+
+        Parameters
+        ----------
+        loss : float
+            How much accuracy on the rows, each without itself, may fall; 0.01 is one percentage point.
+
+        Returns
+        -------
+        database : CandidateDatabase
+            Of `condense(n)` with n halved as long as the loss allows it. Accuracy on unseen samples is close to that on
+            the rows, not bound by it: check it.
+
+        Raises
+        ------
+        UserError
+            If `loss` is not in [0, 1).
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_wine
+        >>> from protoattend import ProtoAttendClassifier
+        >>> X, y = load_wine(return_X_y=True)
+        >>> clf = ProtoAttendClassifier(max_epochs=2, random_state=0, verbose=0).fit(X, y)
+        >>> len(clf.database_.condense_within(0.02)) <= len(clf.database_)
+        True
+        """
+        return self._with(self._rows.at(condense.positions_within(self, loss)))
+
+    def quantize_keys(self, dtype: str) -> Self:
+        """Return a database with keys of a smaller type; this one stays as it is.
+
+        Parameters
+        ----------
+        dtype : {"float16", "int8"}
+            A half or a quarter of the memory of the keys.
+
+        Returns
+        -------
+        database : CandidateDatabase
+            Its `Attention` has exact=False; `rounding.score_error(queries, temperature)` is how far any score can be
+            off. An engine for `approximate` must be built from this database itself.
+
+        Raises
+        ------
+        UserError
+            If `dtype` is another one, or keys are rounded already.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_wine
+        >>> from protoattend import ProtoAttendClassifier
+        >>> X, y = load_wine(return_X_y=True)
+        >>> clf = ProtoAttendClassifier(max_epochs=2, random_state=0, verbose=0).fit(X, y)
+        >>> rounded = clf.database_.quantize_keys("int8")
+        >>> rounded.rows.keys.dtype, rounded.decide(rounded.rows.queries).exact
+        (torch.int8, False)
+        """
+        if self.rounding is not None:
+            raise UserError(f"keys must be rounded once, but they are {self.rounding.dtype}; round the original ones.")
+        rounding = Quantization.of(self._rows.keys, dtype)
+        rounded = self._with(replace(self._rows, keys=rounding.round(self._rows.keys)))
+        rounded.rounding = rounding
+        return rounded
+
+    def approximate(self, neighbours: Neighbours, k: int = 256) -> Self:
+        """Return a database whose candidates another engine finds; this one stays as it is.
+
+        Parameters
+        ----------
+        neighbours : Neighbours
+            `FaissNeighbours`, `MilvusNeighbours` or any object with `search(queries, k)`, built from this database.
+        k : int, default=256
+            How many candidates the engine is asked for.
+
+        Returns
+        -------
+        database : CandidateDatabase
+            Attention is exact among those found: its `Attention` has exact=False, and `missed` bounds the weight of
+            others. An edit ends it: the next search is exact again.
+
+        Raises
+        ------
+        UserError
+            If `k` is below 1.
+
+        Examples
+        --------
+        >>> from protoattend.database.approximate import FaissNeighbours
+        >>> from sklearn.datasets import load_wine
+        >>> from protoattend import ProtoAttendClassifier
+        >>> X, y = load_wine(return_X_y=True)
+        >>> clf = ProtoAttendClassifier(max_epochs=2, random_state=0, verbose=0).fit(X, y)
+        >>> approximate = clf.database_.approximate(FaissNeighbours.build(clf.database_), k=50)
+        >>> found = approximate.decide(clf.database_.rows.queries[:2])
+        >>> found.exact, float(found.missed.max()) < 1e-6
+        (False, True)
+        """
+        if k < 1:
+            raise UserError(f"k must be at least 1, but got {k}; it is how many candidates the engine is asked for.")
+        approximate = self._with(self._rows)
+        approximate._approximation = Approximation(neighbours, k, self._rows.ids)
+        return approximate
+
+    def set_n_prototypes(self, n_prototypes: int) -> None:
+        """Change how many prototypes make 95 % of a decision by sparsemax, in the median, without training.
+
+        Parameters
+        ----------
+        n_prototypes : int
+            How many at the most.
+
+        Raises
+        ------
+        UserError
+            If the model's `normalize` is not "sparsemax", or `n_prototypes` is below 1.
+
+        Notes
+        -----
+        This lowers or raises the temperature t of the scores K q / (sqrt(d_att) t) in eq. 1: one number of the model,
+        which every database of that model follows (`without`, `condense`). Nothing stored goes stale. It is saved with
+        the model, so save a classifier again to keep it. Confidence changes too: calibrate and choose thresholds after
+        this.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_wine
+        >>> from protoattend import ProtoAttendClassifier
+        >>> X, y = load_wine(return_X_y=True)
+        >>> clf = ProtoAttendClassifier(max_epochs=2, random_state=0, verbose=0).fit(X, y)
+        >>> clf.database_.set_n_prototypes(3)
+        >>> attention = clf.database_.attend(clf.database_.rows.queries)
+        >>> int(attention.counts(0.95).median()) <= 3
+        True
+        """
+        if self.model.normalize != "sparsemax":
+            raise UserError(
+                f"set_n_prototypes needs normalize='sparsemax', but it is {self.model.normalize!r}: no weight is 0."
+            )
+        if not (isinstance(n_prototypes, (int, np.integer)) and n_prototypes >= 1):
+            raise UserError(f"n_prototypes must be an integer of at least 1, but got {n_prototypes!r}.")
+        self._require_current_model()
+        rows = self._rows
+        self.model.temperature.fill_(
+            temperature_for(self._asked(rows.queries), rows.keys, rows.sample_weight, int(n_prototypes))
+        )
+
+    def _with(self, rows: Rows) -> Self:
+        other = copy.copy(self)
+        other._home, other._unsaved = None, ()
+        other._become(rows)
+        return other
+
+    def _removal(self, indices: Indices) -> edits.Removed:
+        ids = np.unique(self._rows.ids[self._rows.positions(indices)])
+        if len(ids) == len(self):
+            raise UserError("a database must keep at least one candidate, but all were to be removed; keep some.")
+        return edits.Removed(ids)
