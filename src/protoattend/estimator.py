@@ -71,14 +71,51 @@ class Estimator(ClassifierMixin, BaseEstimator):
         self.verbose = verbose
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parameters by name; with `deep` also the fields of the recipe, as `recipe__mixup`."""
+        """Return the parameters by name.
+
+        Parameters
+        ----------
+        deep : bool, default=True
+            Whether to add the fields of the recipe, as `recipe__mixup`.
+
+        Returns
+        -------
+        params : dict {str: value}
+
+        Examples
+        --------
+        >>> from protoattend import ProtoAttendClassifier
+        >>> ProtoAttendClassifier(d_att=8).get_params()["d_att"]
+        8
+        """
         params = super().get_params(deep=deep)
         if deep:
             params |= {f"{_RECIPE}{each.name}": getattr(self._own_recipe(), each.name) for each in fields(Recipe)}
         return params
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters by name; `recipe__mixup=0.0` replaces one field of the recipe."""
+        """Set parameters by name.
+
+        Parameters
+        ----------
+        **params
+            Parameters, or fields of the recipe: `recipe__mixup=0.0` replaces one.
+
+        Returns
+        -------
+        self : the classifier
+
+        Raises
+        ------
+        ValueError
+            If there is no such parameter or field.
+
+        Examples
+        --------
+        >>> from protoattend import ProtoAttendClassifier
+        >>> ProtoAttendClassifier().set_params(recipe__mixup=0.5).recipe.mixup
+        0.5
+        """
         changed = {name.removeprefix(_RECIPE): value for name, value in params.items() if name.startswith(_RECIPE)}
         super().set_params(**{name: value for name, value in params.items() if not name.startswith(_RECIPE)})
         for name in changed:

@@ -22,10 +22,13 @@ from protoattend.training.setup import draw_seed, seeded, set_up
 
 
 class PlainClassifier(Estimator):
-    """Conventional supervised learning with the encoder and the training that ProtoAttend has.
+    """Conventional supervised learning with the encoder and the training that ProtoAttend has, to compare with.
 
-    Parameters are those of ProtoAttendClassifier, so that `PlainClassifier(**clf.get_params(deep=False))` is the plain
-    encoder beside it; what is about attention, candidates and prototypes has no effect here.
+    Parameters
+    ----------
+    **params
+        Those of ProtoAttendClassifier, so that `PlainClassifier(**clf.get_params(deep=False))` is the plain encoder
+        beside it; what is about attention, candidates and prototypes has no effect here.
 
     Attributes
     ----------
@@ -36,16 +39,46 @@ class PlainClassifier(Estimator):
     history_ : History
         What training saw, epoch by epoch.
 
+    Notes
+    -----
+    The decision is that of eq. 2 at alpha = 0: the linear layer g of an input's own value, g(v_i).
+
     Examples
     --------
     >>> from sklearn.datasets import load_wine
     >>> X, y = load_wine(return_X_y=True)
-    >>> PlainClassifier(max_epochs=20, random_state=0, verbose=0).fit(X, y).score(X, y) > 0.9
+    >>> PlainClassifier(max_epochs=10, random_state=0, verbose=0).fit(X, y).score(X, y) > 0.9
     True
     """
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> PlainClassifier:
-        """Train on X and y; weights count as in ProtoAttendClassifier."""
+        """Train on X and y.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame, list of str, images, ImageFiles or torch Dataset
+            Training rows, as `ProtoAttendClassifier.fit` takes them.
+        y : array-like of shape (n,), default=None
+            Labels; not needed where X has them.
+        sample_weight : array-like of shape (n,), default=None
+            How many times each row counts; None is once each.
+
+        Returns
+        -------
+        self : PlainClassifier
+
+        Raises
+        ------
+        UserError
+            If a parameter, a row of X or a label cannot be used.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_wine
+        >>> X, y = load_wine(return_X_y=True)
+        >>> PlainClassifier(max_epochs=2, random_state=0, verbose=0).fit(X, y).classes_
+        array([0, 1, 2])
+        """
         settings = _without_attention(self._settings())
         seed = draw_seed(settings.random_state)
         with seeded(seed) as generator:
@@ -68,11 +101,46 @@ class PlainClassifier(Estimator):
         return self
 
     def predict(self, X: Any) -> np.ndarray:
-        """Return the label of each row."""
+        """Return the label of each row.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame, list of str or images
+            n rows, of the kind given to `fit`.
+
+        Returns
+        -------
+        labels : ndarray of shape (n,)
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_wine
+        >>> X, y = load_wine(return_X_y=True)
+        >>> PlainClassifier(max_epochs=2, random_state=0, verbose=0).fit(X, y).predict(X).shape
+        (178,)
+        """
         return self.classes_[self.predict_proba(X).argmax(1)]
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Return the softmax of the logits at alpha 0 `(n, n_classes)`."""
+        """Return the class probabilities of each row: the softmax of the logits at alpha = 0.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame, list of str or images
+            n rows, of the kind given to `fit`.
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n, n_classes)
+            Columns are in the order of `classes_`.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_wine
+        >>> X, y = load_wine(return_X_y=True)
+        >>> PlainClassifier(max_epochs=2, random_state=0, verbose=0).fit(X, y).predict_proba(X).shape
+        (178, 3)
+        """
         check_is_fitted(self)
         samples = self.inputs_.tensor(self.inputs_.source(X))
         device = next(self.model_.parameters()).device

@@ -46,20 +46,49 @@ class Output:
 
 
 class ProtoAttend(nn.Module):
-    """ProtoAttend around any encoder that maps a batch to features `(B, ...)`.
+    """ProtoAttend around any encoder: queries, keys and values, attention over candidates, and a linear decision.
 
-    Queries and keys are one fully-connected layer with ReLU; values have layer normalisation on top; the decision
-    g() is linear without bias, so that the class scores of a candidate are computed once for all inputs. Keys are then
-    brought to one length, which the paper does not do: where lengths are free, the few candidates with the longest
-    keys become prototypes of everything, the more so the larger the database.
+    Parameters
+    ----------
+    encoder : nn.Module
+        Maps a batch to features (B, ...), which are flattened.
+    n_classes : int
+        Number of classes C.
+    in_features : int, default=None
+        Number of features of the encoder; None takes `encoder.out_features`.
+    d_att : int, default=16
+        Width of queries and keys.
+    d_out : int, default=64
+        Width of values.
+    normalize : {"sparsemax", "softmax"}, default="sparsemax"
+        n() of eq. 1.
+    attention_weight : float, default=1.0
+        How much of the gradient that comes back through queries, keys and candidates' values reaches the encoder. At 1
+        (the paper) attention pulls the encoder away from what its own decision would have it learn. The heads always
+        learn from all of it.
 
-    `attention_weight` is how much of the gradient that comes back through queries, keys and candidates' values reaches
-    the encoder: at 1 (the paper) attention pulls the encoder away from what its own decision would have it learn. The
-    heads always learn from all of it.
+    Attributes
+    ----------
+    temperature : Tensor of shape ()
+        Scale of the scores, 1 in training. The lower it is, the fewer prototypes decide; their order stays.
 
-    `temperature` is a number of the model, 1 in training: scores are K q / (sqrt(d_att) temperature). The lower it is,
-    the fewer prototypes decide; their order stays.
+    Raises
+    ------
+    UserError
+        If `normalize` is none of the two.
 
+    Notes
+    -----
+    Weights are p_i = n(K q_i / (sqrt(d_att) temperature)) (eq. 1), and the decision is
+    y_hat_i(alpha) = g((1 - alpha) v_i + alpha sum_j p_ij v_j) (eq. 2).
+
+    Queries and keys are one fully-connected layer with ReLU; values have layer normalisation on top; g is linear
+    without bias, so that the class scores of a candidate are computed once for all inputs. Keys are then brought to one
+    length, which the paper does not do: where lengths are free, the few candidates with the longest keys become
+    prototypes of everything, the more so the larger the database.
+
+    Examples
+    --------
     >>> from protoattend.core.candidates import in_batch
     >>> model = ProtoAttend(nn.Flatten(), n_classes=3, in_features=8)
     >>> x = torch.randn(5, 8)
@@ -92,11 +121,47 @@ class ProtoAttend(nn.Module):
         self.register_buffer("temperature", torch.ones(()))
 
     def encode(self, x: Tensor, mix: Mix | None = None) -> Encoded:
-        """Return queries, keys and values of a batch: the shared encoder of inputs and candidates."""
+        """Return queries, keys and values of a batch: the encoder that inputs and candidates share.
+
+        Parameters
+        ----------
+        x : Tensor of shape (B, ...)
+            Inputs.
+        mix : Mix, default=None
+            Blends inputs in pairs, in training.
+
+        Returns
+        -------
+        encoded : Encoded
+            queries and keys (B, d_att), values (B, d_out).
+
+        Examples
+        --------
+        >>> model = ProtoAttend(nn.Flatten(), n_classes=3, in_features=8)
+        >>> model.encode(torch.randn(5, 8)).values.shape
+        torch.Size([5, 64])
+        """
         return self._for_attention(self._features(x, mix))
 
     def self_logits(self, x: Tensor, mix: Mix | None = None) -> Tensor:
-        """Return y_hat(0): the plain classifier, without attention."""
+        """Return y_hat(0) of eq. 2: the plain classifier, without attention.
+
+        Parameters
+        ----------
+        x : Tensor of shape (B, ...)
+            Inputs.
+        mix : Mix, default=None
+            Blends inputs in pairs, in training.
+
+        Returns
+        -------
+        logits : Tensor of shape (B, n_classes)
+
+        Examples
+        --------
+        >>> ProtoAttend(nn.Flatten(), n_classes=3, in_features=8).self_logits(torch.randn(5, 8)).shape
+        torch.Size([5, 3])
+        """
         return self.decision(self.value(self._features(x, mix)))
 
     def _for_attention(self, features: Tensor) -> Encoded:
@@ -118,9 +183,32 @@ class ProtoAttend(nn.Module):
         mix: Mix | None = None,
         sample_weight: Tensor | None = None,
     ) -> Output:
-        """Relate inputs `(B, ...)` to candidates; `exclude` `(B, D)` is true where a candidate may not be used.
+        """Relate inputs to candidates.
 
-        `sample_weight` `(D,)` is how many times each candidate counts; None is once each.
+        Parameters
+        ----------
+        x : Tensor of shape (B, ...)
+            Inputs.
+        candidates : callable
+            Where the D candidates come from: `core.candidates.in_batch`, `fresh(candidate_x)` and others.
+        exclude : Tensor of bool of shape (B, D), default=None
+            True where a candidate may not be used, as an input for itself.
+        mix : Mix, default=None
+            Blends inputs in pairs, in training.
+        sample_weight : Tensor of shape (D,), default=None
+            How many times each candidate counts; None is once each.
+
+        Returns
+        -------
+        output : Output
+            weights (B, D), mixture (B, d_out), self_logits and prototype_logits (B, n_classes), and `logits(alpha)`.
+
+        Examples
+        --------
+        >>> from protoattend.core.candidates import fresh
+        >>> model = ProtoAttend(nn.Flatten(), n_classes=3, in_features=8)
+        >>> model(torch.randn(5, 8), fresh(torch.randn(20, 8))).weights.shape
+        torch.Size([5, 20])
         """
         features = self._features(x, mix)
         encoded = self._for_attention(features)

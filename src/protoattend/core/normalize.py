@@ -15,10 +15,35 @@ from protoattend.errors import choose
 def softmax(
     scores: Tensor, dim: int = -1, *, exclude: Tensor | None = None, sample_weight: Tensor | None = None
 ) -> Tensor:
-    """Return softmax weights along `dim`; candidates where `exclude` is true get weight 0.
+    """Return softmax weights, all of them above zero.
 
-    `sample_weight` s `(D,)`, at least 0, is how many times each candidate counts: p_j is proportional to s_j exp(z_j).
+    Parameters
+    ----------
+    scores : Tensor
+        Scores z of D candidates along `dim`.
+    dim : int, default=-1
+        Dimension of the candidates.
+    exclude : Tensor of bool, default=None
+        True where a candidate gets weight 0, as one with a score of -inf does.
+    sample_weight : Tensor of shape (D,), default=None
+        How many times s_j >= 0 each candidate counts; None is once each.
 
+    Returns
+    -------
+    weights : Tensor of the shape and type of `scores`
+        p >= 0, of sum 1 along `dim`.
+
+    Raises
+    ------
+    UserError
+        If a row of scores has no finite maximum: all candidates are excluded, or one is NaN.
+
+    Notes
+    -----
+    A choice of n() in eq. 1: p_j is proportional to s_j exp(z_j).
+
+    Examples
+    --------
     >>> softmax(torch.tensor([[0.0, 0.0]]))
     tensor([[0.5000, 0.5000]])
     >>> softmax(torch.tensor([[0.0, 0.0]]), sample_weight=torch.tensor([3.0, 1.0]))

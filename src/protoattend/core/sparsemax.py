@@ -15,12 +15,40 @@ FEW = 16  # a score in so many at the most contends: then a list of them is quic
 def sparsemax(
     scores: Tensor, dim: int = -1, *, exclude: Tensor | None = None, sample_weight: Tensor | None = None
 ) -> Tensor:
-    """Return the Euclidean projection of the scores onto the simplex: p_j = max(z_j - tau, 0), sum p = 1.
+    """Return sparsemax weights, of which few are non-zero: the Euclidean projection of the scores onto the simplex.
 
-    Few weights are non-zero: a candidate whose score is 1 or more below the largest never gets any.
-    Candidates where `exclude` is true, or whose score is -inf, get weight 0. Half precision is computed in float32.
-    `sample_weight` s `(D,)`, at least 0, is how many times each candidate counts: p_j = s_j max(z_j - tau, 0).
+    Parameters
+    ----------
+    scores : Tensor
+        Scores z of D candidates along `dim`.
+    dim : int, default=-1
+        Dimension of the candidates.
+    exclude : Tensor of bool, default=None
+        True where a candidate gets weight 0, as one with a score of -inf does.
+    sample_weight : Tensor of shape (D,), default=None
+        How many times s_j >= 0 each candidate counts; None is once each.
 
+    Returns
+    -------
+    weights : Tensor of the shape and type of `scores`
+        p >= 0, of sum 1 along `dim`. Half precision is computed in float32.
+
+    Raises
+    ------
+    UserError
+        If a row of scores has no finite maximum: all candidates are excluded, or one is NaN.
+
+    Notes
+    -----
+    A choice of n() in eq. 1: p_j = s_j max(z_j - tau, 0), with tau such that sum_j p_j = 1. A candidate whose score is
+    1 or more below the largest never gets any weight.
+
+    References
+    ----------
+    Martins and Astudillo (2016), "From Softmax to Sparsemax", ICML.
+
+    Examples
+    --------
     >>> sparsemax(torch.tensor([[1.0, 0.8, -1.0]]))
     tensor([[0.6000, 0.4000, 0.0000]])
     >>> sparsemax(torch.tensor([[1.0, 0.8, -1.0]]), sample_weight=torch.tensor([2.0, 1.0, 1.0]))

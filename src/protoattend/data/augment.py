@@ -69,9 +69,28 @@ def random_cutout(images: Tensor, size: int, generator: torch.Generator) -> Tens
 
 
 def standardize_per_image(images: Tensor) -> Tensor:
-    """Subtract each image's mean and divide by its standard deviation; integers become float32.
+    """Subtract each image's mean and divide by its standard deviation: the paper's standardisation.
 
-    The deviation counts as at least 1 / sqrt(C * H * W), so that an even image becomes zeros, not noise.
+    Parameters
+    ----------
+    images : Tensor of shape (B, C, H, W)
+        Integers become float32.
+
+    Returns
+    -------
+    standardized : Tensor of shape (B, C, H, W)
+        The deviation counts as at least 1 / sqrt(C H W), so that an even image becomes zeros, not noise.
+
+    Raises
+    ------
+    UserError
+        If `images` has another number of dimensions.
+
+    Examples
+    --------
+    >>> standardize_per_image(torch.tensor([[[[0, 2], [2, 0]]]]))
+    tensor([[[[-1.,  1.],
+              [ 1., -1.]]]])
     """
     _check_images(images)
     pixels = images.flatten(1)
@@ -85,8 +104,24 @@ def standardize_per_image(images: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Augmentation:
-    """Random crop after padding, flips and cutout, in this order; each is off unless asked for.
+    """Random crop after padding, flips and cutout of training images, in this order; each is off unless asked for.
 
+    Parameters
+    ----------
+    padding : int, default=0
+        How many zeros each side is padded with before a window of the old size is cut out at a random place.
+    horizontal, vertical : bool, default=False
+        Whether each image is flipped left-right, or upside down, with probability 1/2.
+    cutout : int, default=0
+        Side of the square, around a random centre, that is set to zero.
+
+    Raises
+    ------
+    UserError
+        If `padding` or `cutout` is below 0.
+
+    Examples
+    --------
     >>> augment = Augmentation(padding=2, horizontal=True)
     >>> augment(torch.zeros(8, 1, 28, 28), torch.Generator().manual_seed(0)).shape
     torch.Size([8, 1, 28, 28])
@@ -102,7 +137,20 @@ class Augmentation:
         _check_size("cutout", self.cutout)
 
     def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
-        """Return augmented images `(B, C, H, W)` of the same type; nothing to do returns the input itself."""
+        """Return augmented images.
+
+        Parameters
+        ----------
+        images : Tensor of shape (B, C, H, W)
+            uint8 or floating point.
+        generator : torch.Generator
+            Where random numbers come from.
+
+        Returns
+        -------
+        augmented : Tensor of the same shape, type and device
+            The input itself where there is nothing to do.
+        """
         images = random_crop(images, self.padding, generator)
         if self.horizontal:
             images = random_flip(images, generator, -1)

@@ -74,12 +74,44 @@ def read_data(
 ) -> LabelledData:
     """Read samples, and labels where there are any, going by what `path` is.
 
-    A folder of images is labelled by its class folders; size, channels and corrupt are those of ImageFiles.
-    A CSV or Parquet file is a table without its column `target`, or the list of texts in its column `text`.
-    An .npz file holds the arrays `samples` and `target` ("y" unless named).
+    Parameters
+    ----------
+    path : path
+        A folder of images, labelled by its class folders; an image; a table (.csv, .tsv, .txt, .parquet, .pq); or
+        arrays (.npz).
+    target : str, default=None
+        The column, or the array ("y" unless named), of the labels.
+    text : str, default=None
+        The column of texts to learn from; None takes all columns but the target as a table.
+    samples : str, default="X"
+        The array of samples in an .npz file.
+    size, channels, corrupt
+        How images are read: those of `ImageFiles.from_folder`.
 
-    >>> read_data("adult.csv", target="income").y[:2]  # doctest: +SKIP
-    array(['<=50K', '<=50K'], dtype='<U5')
+    Returns
+    -------
+    data : LabelledData
+        `X` as `fit` takes it, `y` of shape (n,) or None, and a `description`; `for_fit()` returns X and y, checked.
+
+    Raises
+    ------
+    UserError
+        If there is no such file, column or array, or a label is missing.
+    BadFile
+        If a file cannot be read.
+    MissingExtra
+        If pandas, pyarrow or Pillow is needed and not installed.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder, "people.csv")
+    ...     _ = path.write_text("age,job,income\\n39,clerk,low\\n50,manager,high\\n")
+    ...     data = read_data(path, target="income")
+    >>> data.X.shape, data.y.tolist()
+    ((2, 2), ['low', 'high'])
     """
     wanted = Wanted(target, text, samples, size, channels, corrupt)
     place = Path(path)
@@ -162,9 +194,9 @@ def _read_parquet(path: Path, wanted: Wanted) -> LabelledData:
     if wanted.text is not None:
         _require_column(path, names, wanted.text, "text")
         cells = frame[wanted.text].astype(object).fillna("").tolist()  # of its own type, a category takes no ""
-        strange = next((cell for cell in cells if not isinstance(cell, str)), None)
-        if strange is not None:
-            raise _not_text(path, wanted.text, f"{type(strange).__name__}s such as {strange!r}")
+        other = next((cell for cell in cells if not isinstance(cell, str)), None)
+        if other is not None:
+            raise _not_text(path, wanted.text, f"{type(other).__name__}s such as {other!r}")
         return _texts(path, cells, y, wanted)
     return _table(path, frame.drop(columns=[] if y is None else [wanted.target]), y, wanted, "")
 

@@ -49,9 +49,23 @@ class Search(Protocol):
 
 
 class FaissNeighbours:
-    """A faiss index over a database's keys.
+    """Candidates found by a faiss index over a database's keys.
 
-    >>> FaissNeighbours.build(clf.database_, "IVF256,Flat", n_probe=16)  # doctest: +SKIP
+    Parameters
+    ----------
+    index : faiss.Index
+        An index by inner product whose ids are indices of the database; `build` makes one.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from protoattend import ProtoAttendClassifier
+    >>> X, y = load_wine(return_X_y=True)
+    >>> clf = ProtoAttendClassifier(max_epochs=2, random_state=0, verbose=0).fit(X, y)
+    >>> engine = FaissNeighbours.build(clf.database_)
+    >>> clf.database_ = clf.database_.approximate(engine, k=100)
+    >>> clf.predict(X[:2]).shape
+    (2,)
     """
 
     def __init__(self, index: Any) -> None:
@@ -59,9 +73,39 @@ class FaissNeighbours:
 
     @classmethod
     def build(cls, database: CandidateDatabase, factory: str | None = None, *, n_probe: int = 16) -> FaissNeighbours:
-        """Index the keys; `factory` is faiss's description of an index.
+        """Index the keys of a database.
 
-        None compares all of up to 20,000 keys, and of more those in the `n_probe` nearest of about 4 sqrt(D) cells.
+        Parameters
+        ----------
+        database : CandidateDatabase
+            Whose keys are indexed.
+        factory : str, default=None
+            faiss's description of an index, such as "IVF256,Flat". None compares all of up to 20,000 keys, and of more
+            those in the `n_probe` nearest of about 4 sqrt(D) cells.
+        n_probe : int, default=16
+            How many cells of an "IVF" index are searched.
+
+        Returns
+        -------
+        neighbours : FaissNeighbours
+
+        Raises
+        ------
+        MissingExtra
+            If faiss is not installed.
+        UserError
+            If `factory` does not describe an index.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_wine
+        >>> from protoattend import ProtoAttendClassifier
+        >>> X, y = load_wine(return_X_y=True)
+        >>> clf = ProtoAttendClassifier(max_epochs=2, random_state=0, verbose=0).fit(X, y)
+        >>> engine = FaissNeighbours.build(clf.database_, "HNSW16,Flat")
+        >>> indices, scores = engine.search(clf.database_.rows.queries[:2].numpy(), k=5)
+        >>> indices.shape, scores.shape
+        ((2, 5), (2, 5))
         """
         try:
             import faiss
@@ -81,15 +125,25 @@ class FaissNeighbours:
         return cls(index)
 
     def search(self, queries: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return indices `(B, k)` of the database and inner products `(B, k)`, largest first."""
         scores, indices = self.index.search(np.ascontiguousarray(queries, dtype=np.float32), k)
         return indices, scores
 
 
 class MilvusNeighbours:
-    """A collection of keys in Milvus: `uri` is a file that pymilvus itself keeps, or the address of a cluster.
+    """Candidates found by a collection of keys in Milvus, embedded or on a cluster.
 
-    >>> MilvusNeighbours.build(clf.database_, "keys.db")  # doctest: +SKIP
-    >>> MilvusNeighbours.build(clf.database_, "http://milvus.example:19530")  # doctest: +SKIP
+    Parameters
+    ----------
+    uri : path or str
+        A file that pymilvus itself manages, or the address of a cluster.
+    collection : str, default="candidates"
+        The name of the collection.
+
+    Examples
+    --------
+    >>> engine = MilvusNeighbours.build(clf.database_, "keys.db")  # doctest: +SKIP
+    >>> clf.database_ = clf.database_.approximate(engine)  # doctest: +SKIP
     """
 
     def __init__(self, uri: str | os.PathLike[str], *, collection: str = "candidates") -> None:
@@ -104,7 +158,32 @@ class MilvusNeighbours:
     def build(
         cls, database: CandidateDatabase, uri: str | os.PathLike[str], *, collection: str = "candidates"
     ) -> MilvusNeighbours:
-        """Write all keys into a new collection."""
+        """Write all keys of a database into a new collection.
+
+        Parameters
+        ----------
+        database : CandidateDatabase
+            Whose keys are written.
+        uri : path or str
+            A file, or the address of a cluster.
+        collection : str, default="candidates"
+            The name of the collection, which must be new.
+
+        Returns
+        -------
+        neighbours : MilvusNeighbours
+
+        Raises
+        ------
+        MissingExtra
+            If pymilvus is not installed.
+        UserError
+            If the collection exists.
+
+        Examples
+        --------
+        >>> MilvusNeighbours.build(clf.database_, "http://milvus.example:19530")  # doctest: +SKIP
+        """
         made = cls(uri, collection=collection)
         if made.client.has_collection(collection):
             raise UserError(
@@ -121,6 +200,7 @@ class MilvusNeighbours:
         return made
 
     def search(self, queries: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return indices `(B, k)` of the database and inner products `(B, k)`, largest first; -1 where none is left."""
         indices = np.full((len(queries), k), -1, dtype=np.int64)
         scores = np.full((len(queries), k), -np.inf, dtype=np.float32)
         found = self.client.search(self.collection, data=queries.astype(np.float32).tolist(), limit=k)
@@ -130,6 +210,7 @@ class MilvusNeighbours:
         return indices, scores
 
     def close(self) -> None:
+        """Close the connection."""
         self.client.close()
 
 
@@ -207,7 +288,34 @@ class _Found:
 
 
 def missed_mass(database: CandidateDatabase, neighbours: Neighbours, queries: Tensor, *, k: int = 256) -> Tensor:
-    """Return, for each query, the weight `(B,)` of the prototypes that the engine does not find, by exact search."""
+    """Return how much weight an engine misses, by exact search.
+
+    Parameters
+    ----------
+    database : CandidateDatabase
+        The whole, exact one.
+    neighbours : Neighbours
+        An engine built from it.
+    queries : Tensor of shape (B, d_att)
+        Such as `database.rows.queries`.
+    k : int, default=256
+        How many candidates the engine is asked for.
+
+    Returns
+    -------
+    missed : Tensor of shape (B,)
+        For each query, the sum of p_ij over the prototypes that are not found.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from protoattend import ProtoAttendClassifier
+    >>> X, y = load_wine(return_X_y=True)
+    >>> clf = ProtoAttendClassifier(max_epochs=2, random_state=0, verbose=0).fit(X, y)
+    >>> engine = FaissNeighbours.build(clf.database_)
+    >>> missed_mass(clf.database_, engine, clf.database_.rows.queries[:3], k=100)
+    tensor([0., 0., 0.])
+    """
     indices, _ = neighbours.search(queries.numpy(), k)
     ids = database.rows.ids
     missed = [

@@ -18,10 +18,34 @@ HELD = 1 << 22  # class scores gathered at once
 class Attention:
     """For B queries: triples (row, position, weight) of their prototypes, and what all candidates together decide.
 
-    Triples `(N,)` are rows ascending, and the heaviest of each row first; they are of all candidates with non-zero
-    weight, or of as many of each query as were asked for. Always of all candidates are the logits at alpha 1 and the
-    class mass `(B, C)`; `largest_score` is `(B,)`. Where a search has not looked at all candidates exactly, it is not
-    `exact`, and `missed` `(B,)`, where known, bounds the weight of those left out.
+    Parameters
+    ----------
+    rows, positions : Tensor of int of shape (N,)
+        Of each triple the query it is of, and its place in the database's `rows`. Queries are ascending.
+    weights : Tensor of shape (N,)
+        p_ij of eq. 1, the heaviest of each query first. Triples are of all candidates with non-zero weight, or of as
+        many of each query as were asked for.
+    logits : Tensor of shape (B, C)
+        Eq. 2 at alpha = 1, always of all candidates.
+    class_mass : Tensor of shape (B, C)
+        sum_j p_ij 1[y_j = c], always of all candidates.
+    largest_score : Tensor of shape (B,)
+        The largest attention score of each query.
+    exact : bool, default=True
+        Whether all candidates were looked at exactly.
+    missed : Tensor of shape (B,) or None, default=None
+        Where known, a bound on the weight of candidates left out.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from protoattend import ProtoAttendClassifier
+    >>> X, y = load_wine(return_X_y=True)
+    >>> clf = ProtoAttendClassifier(max_epochs=2, random_state=0, verbose=0).fit(X, y)
+    >>> attention = clf.database_.attend(clf.database_.rows.queries[:5])
+    >>> positions, weights = next(attention.per_query())
+    >>> len(attention), float(weights.sum().round(decimals=4))
+    (5, 1.0)
     """
 
     rows: Tensor
@@ -38,7 +62,7 @@ class Attention:
 
     @property
     def predicted(self) -> Tensor:
-        """The number of the class decided for `(B,)`."""
+        """The number of the class decided for: Tensor of int of shape (B,)."""
         return self.logits.argmax(1)
 
     @property
@@ -62,7 +86,28 @@ class Attention:
         yield from zip(self.positions.split(sizes), self.weights.split(sizes), strict=True)
 
     def heaviest(self, top: int) -> tuple[Tensor, Tensor]:
-        """Return positions and weights `(B, top)` of each query's heaviest; where there are fewer, weight 0."""
+        """Return each query's heaviest prototypes as matrices.
+
+        Parameters
+        ----------
+        top : int
+            How many of each.
+
+        Returns
+        -------
+        positions, weights : Tensor of shape (B, top)
+            Heaviest first; where there are fewer, position 0 and weight 0.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_wine
+        >>> from protoattend import ProtoAttendClassifier
+        >>> X, y = load_wine(return_X_y=True)
+        >>> clf = ProtoAttendClassifier(max_epochs=2, random_state=0, verbose=0).fit(X, y)
+        >>> positions, weights = clf.database_.attend(clf.database_.rows.queries[:5]).heaviest(2)
+        >>> weights.shape, bool((weights[:, 0] >= weights[:, 1]).all())
+        (torch.Size([5, 2]), True)
+        """
         sizes = self.sizes
         place = torch.arange(top, device=sizes.device)
         there = place < sizes[:, None]

@@ -42,7 +42,20 @@ class ReadableDatabase:
 
     @property
     def rows(self) -> Rows:
-        """The present rows; they never change, an edit replaces them."""
+        """The rows as tensors; they never change, an edit replaces them.
+
+        `ids` and `labels` (class numbers) of shape (D,), `queries` and `keys` (D, d_att), `values` (D, d_out),
+        `class_scores` (D, n_classes), `sample_weight` (D,) and the samples as `source`.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_wine
+        >>> from protoattend import ProtoAttendClassifier
+        >>> X, y = load_wine(return_X_y=True)
+        >>> clf = ProtoAttendClassifier(max_epochs=2, random_state=0, verbose=0).fit(X, y)
+        >>> clf.database_.rows.keys.shape, clf.database_.rows.values.shape
+        (torch.Size([178, 16]), torch.Size([178, 64]))
+        """
         return self._rows
 
     @property
@@ -57,21 +70,76 @@ class ReadableDatabase:
 
     @property
     def indices(self) -> np.ndarray:
-        """The index of every row, ascending."""
+        """The index of every row, ascending: ndarray of int of shape (D,).
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_wine
+        >>> from protoattend import ProtoAttendClassifier
+        >>> X, y = load_wine(return_X_y=True)
+        >>> clf = ProtoAttendClassifier(max_epochs=2, random_state=0, verbose=0).fit(X, y)
+        >>> clf.database_.indices[:3]
+        array([0, 1, 2])
+        """
         return self._rows.ids.copy()
 
     @property
     def labels(self) -> np.ndarray:
-        """The label of every row, in the order of `indices`."""
+        """The label of every row: ndarray of shape (D,), in the order of `indices`.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_wine
+        >>> from protoattend import ProtoAttendClassifier
+        >>> X, y = load_wine(return_X_y=True)
+        >>> clf = ProtoAttendClassifier(max_epochs=2, random_state=0, verbose=0).fit(X, y)
+        >>> clf.database_.labels[[0, -1]]
+        array([0, 2])
+        """
         return self.classes.decode(self._rows.labels)
 
     @property
     def sample_weight(self) -> np.ndarray:
-        """How many times every row counts, in the order of `indices`."""
+        """How many times every row counts: ndarray of float of shape (D,), in the order of `indices`.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_wine
+        >>> from protoattend import ProtoAttendClassifier
+        >>> X, y = load_wine(return_X_y=True)
+        >>> clf = ProtoAttendClassifier(max_epochs=2, random_state=0, verbose=0).fit(X, y)
+        >>> clf.database_.sample_weight[:3]
+        array([1., 1., 1.], dtype=float32)
+        """
         return self._rows.sample_weight.numpy().copy()
 
     def preview(self, index: int) -> Any:
-        """Return the sample at `index` in the form a person is shown."""
+        """Return a sample as a person is shown it.
+
+        Parameters
+        ----------
+        index : int
+            What the row is called.
+
+        Returns
+        -------
+        preview : ndarray, ImageFile, str or dict
+            An image of shape (h, w) or (h, w, 3), a text, or the cells of a table's row by column.
+
+        Raises
+        ------
+        UserError
+            If the index is not in the database.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_wine
+        >>> from protoattend import ProtoAttendClassifier
+        >>> X, y = load_wine(return_X_y=True)
+        >>> clf = ProtoAttendClassifier(max_epochs=2, random_state=0, verbose=0).fit(X, y)
+        >>> clf.database_.preview(0)["0"]
+        '14.23'
+        """
         return self.preview_at(self._rows.positions([index])[0])
 
     def preview_at(self, position: int) -> Any:
@@ -84,10 +152,39 @@ class ReadableDatabase:
         return float(self.model.temperature)
 
     def attend(self, queries: Tensor, *, own: Tensor | None = None, top: int | None = None) -> Attention:
-        """Return what queries `(B, d_att)` attend to, by position in `rows`, and what that decides.
+        """Return which candidates queries attend to, and what that decides.
 
-        `own` `(B,)` is the position each may not attend to, -1 for none. With `top` only so many prototypes of each
-        query are named, the heaviest; decisions are by all of them in any case.
+        Parameters
+        ----------
+        queries : Tensor of shape (B, d_att)
+            Such as `model.encode(x).queries`.
+        own : Tensor of int of shape (B,), default=None
+            The position in `rows` that each query may not attend to, -1 for none.
+        top : int, default=None
+            How many prototypes of each query are named, the heaviest; None is all. Decisions rest on all in any case.
+
+        Returns
+        -------
+        attention : Attention
+            Its positions are those in `rows`.
+
+        Notes
+        -----
+        The weights are eq. 1, p_i = n(K q_i / (sqrt(d_att) temperature)); the logits are eq. 2 at alpha = 1; the
+        confidence is eq. 3.
+
+        Examples
+        --------
+        >>> import torch
+        >>> from sklearn.datasets import load_wine
+        >>> from protoattend import ProtoAttendClassifier
+        >>> X, y = load_wine(return_X_y=True)
+        >>> clf = ProtoAttendClassifier(max_epochs=2, random_state=0, verbose=0).fit(X, y)
+        >>> queries = clf.database_.rows.queries[:2]
+        >>> attention = clf.database_.attend(queries, own=torch.tensor([0, 1]), top=3)
+        >>> positions, weights = attention.heaviest(3)
+        >>> weights.shape, bool((positions != torch.tensor([[0], [1]])).all())
+        (torch.Size([2, 3]), True)
         """
         search: Search = self._approximation or exact
         found = search.attend(
@@ -101,7 +198,29 @@ class ReadableDatabase:
         return found if self.rounding is None else replace(found, exact=False)
 
     def decide(self, queries: Tensor, *, own: Tensor | None = None) -> Attention:
-        """Return what is decided for queries `(B, d_att)`, without naming prototypes."""
+        """Return what is decided for queries, without naming prototypes: the faster `attend`.
+
+        Parameters
+        ----------
+        queries : Tensor of shape (B, d_att)
+            Such as `model.encode(x).queries`.
+        own : Tensor of int of shape (B,), default=None
+            The position in `rows` that each query may not attend to, -1 for none.
+
+        Returns
+        -------
+        attention : Attention
+            Without triples.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_wine
+        >>> from protoattend import ProtoAttendClassifier
+        >>> X, y = load_wine(return_X_y=True)
+        >>> clf = ProtoAttendClassifier(max_epochs=2, random_state=0, verbose=0).fit(X, y)
+        >>> clf.database_.decide(clf.database_.rows.queries[:2]).logits.shape
+        torch.Size([2, 3])
+        """
         return self.attend(queries, own=own, top=0)
 
     def scores(self, query: Tensor) -> Tensor:

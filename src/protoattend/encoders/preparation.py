@@ -20,12 +20,28 @@ PIXELS_AT_ONCE = 2**18
 
 @dataclass(frozen=True)
 class ImagePreparation:
-    """The size, the channels, and the mean and standard deviation of images in [0, 1] that a net was trained with.
+    """The size, channels, mean and standard deviation of images that a pre-trained network was trained with.
 
-    uint8 images become floats in [0, 1]; floats must lie there. `size` is a number or (height, width), for bilinear
-    resizing; `channels=3` repeats grey images. What is not given is left as it is.
+    uint8 images become floats in [0, 1]; floats must lie there. What is not given is left as it is.
 
-    >>> ImagePreparation(size=224, channels=3, mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225)).size
+    Parameters
+    ----------
+    size : int or (height, width), default=None
+        What images are resized to, bilinearly.
+    channels : int, default=None
+        3 repeats grey images.
+    mean, std : float or sequence of float, default=0.0 and 1.0
+        Of images in [0, 1]: one number, or one for each channel.
+
+    Raises
+    ------
+    UserError
+        If `size` or `channels` is no whole number above 0, or `std` is not above 0.
+
+    Examples
+    --------
+    >>> imagenet = ImagePreparation(size=224, channels=3, mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225))
+    >>> imagenet.size
     224
     """
 

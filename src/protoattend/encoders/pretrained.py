@@ -28,17 +28,38 @@ def frozen(
     output: Output = None,
     images: ImagePreparation = AS_THEY_ARE,
 ) -> FrozenModule:
-    """Return a pre-trained module as encoder whose weights never change.
+    """Return a pre-trained module as encoder whose parameters never change.
 
-    Its features are computed once; the paper's mapping of pre-trained features (Appendix A, the AwA setting: one layer
-    of 256 with ReLU and layer norm) and the heads are trained on them.
+    Parameters
+    ----------
+    module : nn.Module
+        The pre-trained module; a copy of it is used.
+    tokenizer : callable, default=None
+        Reads texts: a list of str to a dict of arrays (n, L), the module's named arguments, or to an array of ids.
+    output : str, int or callable, default=None
+        Chooses the features where a module gives several things, by key, attribute or index; a callable takes them out
+        itself. None takes `pooler_output`, else `last_hidden_state`, else `logits`, else the first tensor.
+    images : ImagePreparation, default=ImagePreparation()
+        What the module wants of images.
 
-    `tokenizer` reads texts: a list of str to a dict of arrays `(n, L)`, the module's named arguments, or to an array of
-    ids. `images` is what the module wants of images. `output` chooses the features where a module gives several things,
-    by key, attribute or index; a callable takes them out itself. Without it: `pooler_output`, else
-    `last_hidden_state`, else `logits`, else the first tensor. Maps `(B, C, H, W)` are averaged over their places and
-    sequences `(B, T, C)` over the tokens of the attention mask, unless a callable gave them.
+    Returns
+    -------
+    encoder : FrozenModule
+        For `ProtoAttendClassifier(encoder=...)`.
 
+    Raises
+    ------
+    UserError
+        If `module` is no nn.Module, or another argument is of the wrong kind.
+
+    Notes
+    -----
+    Features are computed once; the paper's mapping of pre-trained features (Appendix A, the AwA setting: one layer of
+    256 with ReLU and layer normalisation) and the heads are trained on them. Maps (B, C, H, W) are averaged over their
+    places and sequences (B, T, C) over the tokens of the attention mask, unless a callable gave them.
+
+    Examples
+    --------
     >>> from protoattend import ProtoAttendClassifier
     >>> net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU())  # stands for a pre-trained one
     >>> ProtoAttendClassifier(frozen(net, images=ImagePreparation(size=64, channels=3)))
@@ -55,9 +76,38 @@ def fine_tuned(
     output: Output = None,
     images: ImagePreparation = AS_THEY_ARE,
 ) -> FineTunedModule:
-    """Return a pre-trained module as encoder that is trained along at its own `learning_rate`, small by default.
+    """Return a pre-trained module as encoder that is trained along at a learning rate of its own.
 
-    The schedule multiplies this rate and the classifier's own alike. The other arguments are those of `frozen`.
+    Parameters
+    ----------
+    module : nn.Module
+        The pre-trained module; a copy of it is trained.
+    learning_rate : float, default=2e-5
+        For the module; the schedule multiplies it and the classifier's own alike.
+    tokenizer : callable, default=None
+        Reads texts: a list of str to a dict of arrays (n, L), the module's named arguments, or to an array of ids.
+    output : str, int or callable, default=None
+        Chooses the features where a module gives several things, by key, attribute or index; a callable takes them out
+        itself. None takes `pooler_output`, else `last_hidden_state`, else `logits`, else the first tensor.
+    images : ImagePreparation, default=ImagePreparation()
+        What the module wants of images.
+
+    Returns
+    -------
+    encoder : FineTunedModule
+        For `ProtoAttendClassifier(encoder=...)`.
+
+    Raises
+    ------
+    UserError
+        If `module` is no nn.Module, or another argument is of the wrong kind.
+
+    Examples
+    --------
+    >>> from protoattend import ProtoAttendClassifier
+    >>> net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU())  # stands for a pre-trained one
+    >>> ProtoAttendClassifier(fine_tuned(net, learning_rate=1e-4))
+    ProtoAttendClassifier(encoder=fine_tuned(Sequential))
     """
     return FineTunedModule(module, tokenizer, output, images, learning_rate)
 

@@ -15,11 +15,27 @@ from protoattend.errors import UserError
 
 @dataclass(frozen=True)
 class TestTimeAugmentation:
-    """An image as it is, mirrored left-right, and shifted by some pixels up and left and down and right.
+    """Which versions of an image are averaged after training: as it is, mirrored, and shifted.
 
+    Parameters
+    ----------
+    mirror : bool, default=False
+        Whether to add each version mirrored left-right.
+    shift : int, default=0
+        By how many pixels to shift an image, up and left and down and right; 0 is not at all.
+
+    Raises
+    ------
+    UserError
+        If `shift` is no whole number of at least 0.
+
+    Notes
+    -----
     An encoder that was trained on such changes has learned that they mean nothing, but not perfectly; the mean of its
-    features over them is more accurate. Inputs and candidates are both read so, which takes as many times as long.
+    features over them is more accurate. Inputs and candidates are both read so, which takes `len` times as long.
 
+    Examples
+    --------
     >>> len(TestTimeAugmentation(mirror=True, shift=1)), len(TestTimeAugmentation())
     (6, 1)
     """
@@ -38,12 +54,27 @@ class TestTimeAugmentation:
         return (2 if self.mirror else 1) * (3 if self.shift else 1)
 
     def of(self, images: Tensor) -> Iterator[Tensor]:
-        """Yield changed copies of images `(B, C, H, W)`, each of that shape; the first are the images themselves."""
+        """Yield changed copies of images.
+
+        Parameters
+        ----------
+        images : Tensor of shape (B, C, H, W)
+
+        Yields
+        ------
+        version : Tensor of shape (B, C, H, W)
+            The first is the images themselves.
+
+        Examples
+        --------
+        >>> next(TestTimeAugmentation(shift=1).of(torch.zeros(2, 3, 8, 8))).shape
+        torch.Size([2, 3, 8, 8])
+        """
         for by in (0, -self.shift, self.shift) if self.shift else (0,):
-            view = _shifted(images, by) if by else images
-            yield view
+            version = _shifted(images, by) if by else images
+            yield version
             if self.mirror:
-                yield view.flip(-1)
+                yield version.flip(-1)
 
 
 def _shifted(images: Tensor, by: int) -> Tensor:

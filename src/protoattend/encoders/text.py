@@ -30,6 +30,7 @@ class VDCNN(nn.Module):
 
     `length` is what the texts are encoded to; below 113 characters fewer than 8 positions are left to pool.
 
+    >>> from protoattend.data.characters import encode_text
     >>> VDCNN(length=128)(encode_text(["a text", "another"], length=128)).shape
     torch.Size([2, 1024])
     """
@@ -70,6 +71,7 @@ class CharCNN(nn.Module):
     Embeddings of 32, then one convolution per kernel width, side by side, that read syllables to words of 3
     to 9 characters; the maximum over the text makes features independent of where a word stands (Kim, 2014).
 
+    >>> from protoattend.data.characters import encode_text
     >>> CharCNN()(encode_text(["a text", "another"], length=64)).shape
     torch.Size([2, 384])
     """

@@ -28,30 +28,114 @@ class MonitoringMethods:
     _decide: Callable[[Any], Attention]
 
     def ood_score(self, X: Any, method: str = "neighbours") -> np.ndarray:
-        """Return the out-of-distribution score of each row `(n,)`; higher is further from the training data.
+        """Return how far out-of-distribution each row is.
 
-        "neighbours" is how far its value is from those of the candidates. "disagreement" is the paper's 1 - C_i, which
-        needs many prototypes to tell anything; "key-neighbours", "largest-score", "own-value", "energy" and
-        "own-energy" read other signals of the same forward. "combined" is `ood_detector().score(X)`, the best.
+        Parameters
+        ----------
+        X : array-like, DataFrame, list of str or images
+            n rows, of the kind given to `fit`.
+        method : str, default="neighbours"
+            "neighbours" is the distance of a row's value to those of the nearest candidates. "disagreement" is the
+            paper's 1 - C_i, which needs many prototypes to tell much. "key-neighbours", "largest-score", "own-value",
+            "energy" and "own-energy" read other signals of the same forward pass. "combined" is
+            `ood_detector().score(X)`, the most accurate.
+
+        Returns
+        -------
+        scores : ndarray of shape (n,)
+            Higher is further from the training data.
+
+        Raises
+        ------
+        UserError
+            If `method` is none of these.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_wine
+        >>> from protoattend import ProtoAttendClassifier
+        >>> X, y = load_wine(return_X_y=True)
+        >>> clf = ProtoAttendClassifier(max_epochs=5, random_state=0, verbose=0).fit(X, y)
+        >>> bool(clf.ood_score(X).mean() < clf.ood_score(10 * X).mean())
+        True
         """
         return self._ood_scorer(method)(X)
 
     def ood_curve(self, X_in: Any, X_out: Any, method: str = "neighbours") -> OodCurve:
         """Return how well a method of `ood_score` tells out-of-distribution rows from in-distribution ones.
 
-        It has `auroc`, `aupr`, `fpr95` and `plot()`.
+        Parameters
+        ----------
+        X_in, X_out : array-like, DataFrame, list of str or images
+            Rows of either kind, those of `X_in` unseen in training.
+        method : str, default="neighbours"
+            A method of `ood_score`.
+
+        Returns
+        -------
+        curve : OodCurve
+            It has `auroc`, `aupr`, `fpr95` and `plot()`.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_wine
+        >>> from protoattend import ProtoAttendClassifier
+        >>> X, y = load_wine(return_X_y=True)
+        >>> clf = ProtoAttendClassifier(max_epochs=5, random_state=0, verbose=0).fit(X[::2], y[::2])
+        >>> clf.ood_curve(X[1::2], 10 * X[1::2]).auroc > 0.5
+        True
         """
         score = self._ood_scorer(method)
         return OodCurve.from_scores(score(X_in), score(X_out), name=method)
 
     def confidence_ratios(self, sets: Mapping[str, Any]) -> ConfidenceRatios:
-        """Return the share of rows above each confidence for several X by name: the paper's figure; `plot()` it."""
+        """Return the share of rows above each confidence, for several sets of rows: a figure of the paper.
+
+        Parameters
+        ----------
+        sets : dict {str: X}
+            Rows by the name of their set.
+
+        Returns
+        -------
+        ratios : ConfidenceRatios
+            `levels` of confidence, and the share `above` each by set; `plot()` draws them.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_wine
+        >>> from protoattend import ProtoAttendClassifier
+        >>> X, y = load_wine(return_X_y=True)
+        >>> clf = ProtoAttendClassifier(max_epochs=5, random_state=0, verbose=0).fit(X[::2], y[::2])
+        >>> ratios = clf.confidence_ratios({"wine": X[1::2], "scaled": 10 * X[1::2]})
+        >>> list(ratios.above), ratios.above["wine"].shape == ratios.levels.shape
+        (['wine', 'scaled'], True)
+        """
         return ConfidenceRatios.from_confidences({name: self._decide(X).confidence.numpy() for name, X in sets.items()})
 
     def ood_detector(self, X: Any = None) -> OodDetector:
-        """Return an out-of-distribution detector, `score(X)` and `p_value(X)`, learned from in-distribution rows alone.
+        """Return an out-of-distribution detector that is learned from in-distribution rows alone.
 
-        They should be unseen in training, for p-values to hold; without X they are candidates of the database.
+        Parameters
+        ----------
+        X : array-like, DataFrame, list of str, images or None, default=None
+            In-distribution rows, unseen in training: p-values hold for them. None takes candidates of the database.
+
+        Returns
+        -------
+        detector : OodDetector
+            `score(X)` combines several methods of `ood_score`; `p_value(X)` is the share of in-distribution rows that
+            score as high.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_wine
+        >>> from protoattend import ProtoAttendClassifier
+        >>> X, y = load_wine(return_X_y=True)
+        >>> clf = ProtoAttendClassifier(max_epochs=5, random_state=0, verbose=0).fit(X[::2], y[::2])
+        >>> detector = clf.ood_detector(X[1::2])
+        >>> bool((detector.p_value(10 * X[:3]) < 0.05).all())
+        True
         """
         check_is_fitted(self)
         if X is None:
@@ -60,11 +144,61 @@ class MonitoringMethods:
         return OodDetector.fit(self.database_, X)
 
     def prototype_usage(self, X: Any) -> PrototypeUsage:
-        """Return what the decisions on X rest on, in the form a drift monitor is fed with."""
+        """Return what the decisions on X rest on, as a drift monitor is fed with it.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame, list of str or images
+            n rows, of the kind given to `fit`.
+
+        Returns
+        -------
+        usage : PrototypeUsage of length n
+            Confidence (n,), class mass (n, n_classes) and the heaviest prototypes of each decision; no row of X itself.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_wine
+        >>> from protoattend import ProtoAttendClassifier
+        >>> X, y = load_wine(return_X_y=True)
+        >>> clf = ProtoAttendClassifier(max_epochs=5, random_state=0, verbose=0).fit(X, y)
+        >>> usage = clf.prototype_usage(X[:4])
+        >>> len(usage), usage.class_mass.shape
+        (4, (4, 3))
+        """
         return prototype_usage(self.database_, self._encode(X).queries)
 
     def drift_monitor(self, X: Any, *, false_alarm: float = 0.01) -> DriftMonitor:
-        """Return a monitor with X, unseen in training, as reference; feed it `clf.prototype_usage(X_new)`."""
+        """Return a drift monitor with X as reference.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame, list of str or images
+            At least 20 rows, unseen in training, of the distribution that is expected.
+        false_alarm : float, default=0.01
+            The probability at the most that an alarm is ever raised without drift, however long it watches.
+
+        Returns
+        -------
+        monitor : DriftMonitor
+            To be fed with `monitor.update(clf.prototype_usage(X_new))`.
+
+        Raises
+        ------
+        UserError
+            If X has fewer than 20 rows.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_wine
+        >>> from protoattend import ProtoAttendClassifier
+        >>> X, y = load_wine(return_X_y=True)
+        >>> clf = ProtoAttendClassifier(max_epochs=5, random_state=0, verbose=0).fit(X[::2], y[::2])
+        >>> monitor = clf.drift_monitor(X[1::2])
+        >>> report = monitor.update(clf.prototype_usage(10 * X))
+        >>> report.n_seen, report.alarm
+        (178, True)
+        """
         return DriftMonitor(self.prototype_usage(X), false_alarm=false_alarm)
 
     def _ood_scorer(self, method: str) -> Callable[[Any], np.ndarray]:

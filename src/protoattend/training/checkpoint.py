@@ -41,7 +41,33 @@ IRRELEVANT = ("verbose", "device", "n_processes", "recipe.compile")  # settings 
 
 @dataclass(frozen=True)
 class Checkpoints:
-    """Where to write checkpoints, and after how many steps; they are written at the end of each epoch too."""
+    """Where checkpoints are written, and after how many steps; they are written at the end of each epoch too.
+
+    Parameters
+    ----------
+    folder : path
+        A folder for `ProtoAttendClassifier.fit(..., checkpoint_to=...)`, in which one file is replaced as a whole.
+    every : int, default=200
+        Steps between two checkpoints.
+
+    Raises
+    ------
+    UserError
+        If `every` is below 1.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from sklearn.datasets import load_wine
+    >>> from protoattend import ProtoAttendClassifier
+    >>> X, y = load_wine(return_X_y=True)
+    >>> clf = ProtoAttendClassifier(max_epochs=2, random_state=0, verbose=0)
+    >>> with TemporaryDirectory() as folder:
+    ...     clf = clf.fit(X, y, checkpoint_to=Checkpoints(folder, every=50))
+    ...     resumed = ProtoAttendClassifier(max_epochs=2, random_state=0, verbose=0).fit(X, y, resume_from=folder)
+    >>> bool((resumed.predict_proba(X) == clf.predict_proba(X)).all())
+    True
+    """
 
     folder: str | os.PathLike[str]
     every: int = EVERY
@@ -236,7 +262,7 @@ def read(folder: str | os.PathLike[str]) -> Checkpoint:
     except (SafetensorError, OSError, KeyError, ValueError) as error:
         raise BadFile(
             f"{path} must be a checkpoint of this protoattend, but it cannot be read ({error}); it is truncated, or of "
-            "another program or version: start anew."
+            "another program or version: start afresh."
         ) from None
     return Checkpoint(path, meta["seed"], meta["batch_size"], meta["identity"], meta["progress"], tensors)
 
@@ -282,5 +308,5 @@ def _require_same(found: Checkpoint, identity: Mapping[str, str]) -> None:
             )
         raise UserError(
             f"training must go on with the parameters it began with, but {found.path} was made with {name}="
-            f"{_short(before)} and now it is {_short(now)}; pass the same, or start anew without resume_from."
+            f"{_short(before)} and now it is {_short(now)}; pass the same, or start afresh without resume_from."
         )

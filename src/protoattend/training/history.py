@@ -9,13 +9,31 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Metrics:
-    """How good the model is on `n_samples` labelled samples: both accuracies, and prototypes for 95 % (median)."""
+    """How good a model is on labelled samples.
+
+    Parameters
+    ----------
+    n_samples : int
+        How many there were.
+    self_accuracy, prototype_accuracy : float
+        Accuracy of the decision on an input's own value (alpha = 0 in eq. 2), and on its prototypes (alpha = 1).
+    median_prototypes : float
+        How many prototypes make 95 % of a decision, in the median.
+    dead_queries : float, default=0.0
+        Share of inputs whose query is all zero, so that all candidates weigh the same.
+
+    Examples
+    --------
+    >>> metrics = Metrics(n_samples=100, self_accuracy=0.9, prototype_accuracy=0.89, median_prototypes=7.0)
+    >>> metrics.good_enough(best_accuracy=0.9)
+    True
+    """
 
     n_samples: int
     self_accuracy: float
     prototype_accuracy: float
     median_prototypes: float
-    dead_queries: float = 0.0  # share of inputs whose query is all zero, so that all candidates weigh the same
+    dead_queries: float = 0.0
 
     def good_enough(self, best_accuracy: float) -> bool:
         """Return whether this later state is to be kept, though an earlier one may have been a little more accurate.
@@ -29,7 +47,29 @@ class Metrics:
 
 @dataclass(frozen=True)
 class EpochRecord:
-    """One epoch: mean loss of each term, time its steps took, and metrics where they were taken."""
+    """One epoch of a training.
+
+    Parameters
+    ----------
+    epoch : int
+        Its number, from 0.
+    seconds : float
+        How long its steps took.
+    losses : dict {str: float}
+        The mean of each term of the loss, by its name.
+    metrics : Metrics or None
+        On the rows held out, where there are any.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from protoattend import ProtoAttendClassifier
+    >>> X, y = load_wine(return_X_y=True)
+    >>> clf = ProtoAttendClassifier(max_epochs=2, random_state=0, verbose=0).fit(X, y)
+    >>> record = clf.history_[0]
+    >>> sorted(record.losses), record.metrics.n_samples
+    (['joint', 'prototype', 'self'], 18)
+    """
 
     epoch: int
     seconds: float
@@ -45,7 +85,24 @@ class EpochRecord:
 
 @dataclass(frozen=True)
 class History:
-    """All epochs of one training, and which one was kept."""
+    """All epochs of one training, and which one was kept: a sequence of `EpochRecord`.
+
+    Parameters
+    ----------
+    records : tuple of EpochRecord
+        One for each epoch.
+    best_epoch : int
+        The number of the epoch whose parameters were kept.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from protoattend import ProtoAttendClassifier
+    >>> X, y = load_wine(return_X_y=True)
+    >>> clf = ProtoAttendClassifier(max_epochs=2, random_state=0, verbose=0).fit(X, y)
+    >>> len(clf.history_), 0 <= clf.history_.best_epoch < 2
+    (2, True)
+    """
 
     records: tuple[EpochRecord, ...]
     best_epoch: int
@@ -61,10 +118,36 @@ class History:
 
     @property
     def seconds(self) -> float:
+        """How long the steps of all epochs took."""
         return sum(record.seconds for record in self.records)
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the loss terms, and the validation accuracies on a second axis; return the axis."""
+        """Draw the terms of the loss, and the accuracies on the rows held out on a second axis.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Where to draw; None makes a figure.
+
+        Returns
+        -------
+        ax : matplotlib Axes
+
+        Raises
+        ------
+        MissingExtra
+            If matplotlib is not installed.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_wine
+        >>> from protoattend import ProtoAttendClassifier
+        >>> X, y = load_wine(return_X_y=True)
+        >>> clf = ProtoAttendClassifier(max_epochs=2, random_state=0, verbose=0).fit(X, y)
+        >>> ax = clf.history_.plot()
+        >>> ax.get_xlabel()
+        'epoch'
+        """
         from protoattend.viz.charts import draw_learning_curves
 
         epochs = [record.epoch for record in self.records]
