@@ -203,7 +203,7 @@ class ProtoAttendClassifier(ExplainMethods, UncertaintyMethods, MonitoringMethod
     def counterfactuals(self, X: Any, *, at_most: int = 100) -> list[Counterfactual | None]:
         """Return for each row the fewest prototypes found whose removal changes the prediction, and what it becomes.
 
-        None where `at_most` are not enough; `flip.smallest` says where no smaller set exists (trust/what_if.py).
+        None where `at_most` are not enough; `flip.smallest` says where no smaller set exists.
         """
         return counterfactuals(self.database_, self._encode(X).queries, at_most=at_most)
 

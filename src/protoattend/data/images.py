@@ -123,7 +123,7 @@ class ImageFiles:
         if len(listed) == 0:
             raise UserError("at least one image is needed, but there is none; check the paths.")
         headers = in_parallel(read_header, listed)
-        height, width = _checked_size(size) or _usual_size(headers)
+        height, width = _checked_size(size) or _typical_size(headers)
         grey = all(header.grey for header in headers)
         return cls(listed, channels or (1 if grey else 3), height, width, labels)
 
@@ -267,7 +267,7 @@ def _checked_size(size: int | tuple[int, int] | None) -> tuple[int, int] | None:
     return sides[0], sides[1]
 
 
-def _usual_size(headers: Sequence[Header]) -> tuple[int, int]:
+def _typical_size(headers: Sequence[Header]) -> tuple[int, int]:
     """Return the median height and width, both reduced alike until neither is above `LARGEST`."""
     height = float(np.median([header.height for header in headers]))
     width = float(np.median([header.width for header in headers]))

@@ -131,8 +131,8 @@ class TextInputs:
     @classmethod
     def fit(cls, X: Any) -> TextInputs:
         lengths = [len(text) for text in as_texts(X)]
-        usual = int(np.quantile(lengths, 0.95))
-        return cls(length=int(np.clip(-(-usual // 16) * 16, 32, cls.LONGEST)))
+        length = int(np.quantile(lengths, 0.95))
+        return cls(length=int(np.clip(-(-length // 16) * 16, 32, cls.LONGEST)))
 
     def source(self, X: Any) -> Source:
         return as_texts(X)

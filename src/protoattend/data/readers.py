@@ -162,9 +162,9 @@ def _read_parquet(path: Path, wanted: Wanted) -> LabelledData:
     if wanted.text is not None:
         _require_column(path, names, wanted.text, "text")
         cells = frame[wanted.text].astype(object).fillna("").tolist()  # of its own type, a category takes no ""
-        strange = next((cell for cell in cells if not isinstance(cell, str)), None)
-        if strange is not None:
-            raise _not_text(path, wanted.text, f"{type(strange).__name__}s such as {strange!r}")
+        other = next((cell for cell in cells if not isinstance(cell, str)), None)
+        if other is not None:
+            raise _not_text(path, wanted.text, f"{type(other).__name__}s such as {other!r}")
         return _texts(path, cells, y, wanted)
     return _table(path, frame.drop(columns=[] if y is None else [wanted.target]), y, wanted, "")
 

@@ -201,7 +201,7 @@ def _size(path: Path) -> int:
 
 def _note(entry: Entry, split: str, samples: Samples) -> str:
     if entry.name == "isic":
-        return f"Train and Test split anew: stratified, {1 - ISIC_TEST_SHARE:.0%} train, by a fixed seed"
+        return f"own split of Train and Test: stratified, {1 - ISIC_TEST_SHARE:.0%} train, by a fixed seed"
     count = len(samples.y)
     if entry.rows is None:
         return f"versions of this set differ: here are {count:,} {split} rows, {len(samples.classes)} classes"

@@ -209,7 +209,7 @@ def _open(request: urllib.request.Request, part: Path, opener: Opener) -> Any:
     try:
         return opener(request, timeout=TIMEOUT)
     except urllib.error.HTTPError as error:
-        # 416: nothing follows what is there already, so the part is whole or stale; start it anew to be sure.
+        # 416: nothing follows what is there already, so the part is whole or stale; fetch it from the start.
         if error.code != 416 or not request.has_header("Range"):
             raise
         part.unlink()

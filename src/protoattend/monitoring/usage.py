@@ -46,7 +46,7 @@ class PrototypeUsage:
         return len(self.confidence)
 
     def at(self, rows: np.ndarray | slice) -> PrototypeUsage:
-        """Return the usage of some of the found."""
+        """Return the usage of some of the decisions."""
         return replace(self, **{name: getattr(self, name)[rows] for name in ARRAYS})
 
     def followed_by(self, other: PrototypeUsage) -> PrototypeUsage:

@@ -236,7 +236,7 @@ def read(folder: str | os.PathLike[str]) -> Checkpoint:
     except (SafetensorError, OSError, KeyError, ValueError) as error:
         raise BadFile(
             f"{path} must be a checkpoint of this protoattend, but it cannot be read ({error}); it is truncated, or of "
-            "another program or version: start anew."
+            "another program or version: start again without it."
         ) from None
     return Checkpoint(path, meta["seed"], meta["batch_size"], meta["identity"], meta["progress"], tensors)
 
@@ -282,5 +282,5 @@ def _require_same(found: Checkpoint, identity: Mapping[str, str]) -> None:
             )
         raise UserError(
             f"training must go on with the parameters it began with, but {found.path} was made with {name}="
-            f"{_short(before)} and now it is {_short(now)}; pass the same, or start anew without resume_from."
+            f"{_short(before)} and now it is {_short(now)}; pass the same, or start again without resume_from."
         )

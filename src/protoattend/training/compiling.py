@@ -10,7 +10,7 @@ from torch import nn
 
 @contextmanager
 def compiled(module: nn.Module) -> Iterator[None]:
-    """Inside the block, calls of the module run compiled; at inference batches of every size would compile anew."""
+    """Inside the block, calls of the module run compiled; at inference batches of every size would compile again."""
     module.compile()
     try:
         yield
