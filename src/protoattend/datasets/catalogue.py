@@ -24,9 +24,25 @@ SYSTEM_FOLDERS = (Path("/usr/share/datasets"), Path("/usr/local/share/datasets")
 class Dataset:
     """One split of a data set.
 
-    X is uint8 `(n, h, w)` or `(n, h, w, 3)` for "images", a list of str for "text", a pandas DataFrame for
-    "table", float32 `(n, 2048)` for "features". y `(n,)` holds ints that index `classes`, or the class names
-    where labels come as names. `note` says how the rows differ from the published split, if they do.
+    Attributes
+    ----------
+    name : str
+    kind : {"images", "text", "table", "features"}
+    X : object
+        uint8 `(n, h, w)` or `(n, h, w, 3)` for "images", a list of str for "text", a pandas DataFrame for "table",
+        float32 `(n, 2048)` for "features".
+    y : ndarray of shape (n,)
+        Ints that index `classes`, or the class names where labels come as names.
+    classes : tuple of str
+    source : Path
+        The folder it was read from.
+    note : str, default=""
+        How the rows differ from the published split, if they do.
+
+    Examples
+    --------
+    >>> Dataset("mine", "images", np.zeros((2, 28, 28)), np.array([0, 1]), ("0", "1"), Path("mine")).X.shape
+    (2, 28, 28)
     """
 
     name: str
@@ -54,9 +70,35 @@ class Status:
 def load(name: str, split: str = "train", *, folder: str | Path | None = None) -> Dataset:
     """Return one split of a data set of the paper, read from its original files.
 
+    Parameters
+    ----------
+    name : str
+        "mnist", "fashion-mnist", "cifar-10", "fruits", "isic", "awa-features", "dbpedia", "adult", "svhn" or
+        "notmnist".
+    split : {"train", "test"}, default="train"
+    folder : str, path or None, default=None
+        Where to look, the set's own folder or the one above; None looks under each folder of PROTOATTEND_DATA, then
+        under ~/.cache/protoattend, then where systems keep shared data.
+
+    Returns
+    -------
+    Dataset
+
+    Raises
+    ------
+    UserError
+        Where the set is not there; the message says how to get it.
+    BadFile
+        Where a file of it is damaged.
+
+    Examples
+    --------
     >>> train = load("mnist")  # doctest: +SKIP
     >>> train.X.shape, train.y.shape, train.classes[:3]  # doctest: +SKIP
     ((60000, 28, 28), (60000,), ('0', '1', '2'))
+    >>> load("mnits")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    protoattend.errors.UserError: the data set must be one of 'mnist', ...; did you mean 'mnist'?
     """
     entry = catalogue_entry(name)
     choose(split, SPLITS, "split")
@@ -85,7 +127,23 @@ def read(name: str, split: str, *, folder: str | Path | None = None) -> tuple[Sa
 
 
 def status(*, folder: str | Path | None = None) -> list[Status]:
-    """Return for every data set where it was found, how large it is, and how to get it."""
+    """Return for every data set where it was found, how large it is, and how to get it.
+
+    Parameters
+    ----------
+    folder : str, path or None, default=None
+        Where to look; None as in `load`.
+
+    Returns
+    -------
+    list of Status
+        With `name`, `kind`, `found` (a folder or None), `splits`, `rows`, `size` and `how_to_get`.
+
+    Examples
+    --------
+    >>> [entry.name for entry in status()][:3]
+    ['mnist', 'fashion-mnist', 'cifar-10']
+    """
     return [_status(entry, folder) for entry in CATALOGUE.values()]
 
 
@@ -93,6 +151,19 @@ def melanoma_or_benign(y: np.ndarray) -> np.ndarray:
     """Return the paper's two-way task for "isic": 'melanoma', or 'benign' for every other lesion.
 
     "Benign" is the paper's word (Appendix A); the carcinomas among the nine classes fall under it too.
+
+    Parameters
+    ----------
+    y : array-like of str of shape (n,)
+
+    Returns
+    -------
+    ndarray of str of shape (n,)
+
+    Examples
+    --------
+    >>> melanoma_or_benign(["melanoma", "nevus"]).tolist()
+    ['melanoma', 'benign']
     """
     return np.where(np.asarray(y) == "melanoma", "melanoma", "benign")
 

@@ -48,12 +48,37 @@ def get(
     opener: Opener = urllib.request.urlopen,
     runner: Runner | None = None,
 ) -> Path:
-    """Return the folder of a data set, fetching it into `folder`/`name` first unless it is there.
+    """Return the folder of a data set, fetching it first unless it is there.
 
-    A set is there when both splits are found and can be read; a damaged one is fetched again.
-    `folder` is ~/.cache/protoattend by default; `progress(done, total)` is told of bytes downloaded by https.
+    A set is there when both splits are found and can be read; a damaged one is fetched again. What arrives is checked
+    before it takes its place, and a broken download goes on where it ended.
 
+    Parameters
+    ----------
+    name : str
+        As in `protoattend.datasets.catalogue.load`.
+    folder : str, path or None, default=None
+        Under which the set gets a folder of its own; None is ~/.cache/protoattend.
+    progress : callable (done, total) or None, default=None
+        Told of bytes downloaded by https; the total may be None.
+    opener, runner : callable, optional
+        What opens an address, and what runs a command: for tests, and for proxies of your own.
+
+    Returns
+    -------
+    Path
+
+    Raises
+    ------
+    UserError
+        Where no source can be reached; the message says which files to put where.
+
+    Examples
+    --------
     >>> get("mnist", progress=lambda done, total: print(done, "of", total))  # doctest: +SKIP
+    >>> get("mnits")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    protoattend.errors.UserError: the data set must be one of 'mnist', ...; did you mean 'mnist'?
     """
     entry = catalogue_entry(name)
     with suppress(UserError):
