@@ -127,7 +127,7 @@ def run(classifier: Any, train: datasets.Dataset, test: datasets.Dataset, experi
 
 
 def explanations(classifier: ProtoAttendClassifier, test: datasets.Dataset, experiment: Experiment) -> dict[str, float]:
-    """Return the median number of prototypes for 95 % of the decision, and how sure right and wrong answers are."""
+    """Return the median number of prototypes for 95 % of the decision, and the confidence of right and wrong ones."""
     rows = np.unique(np.linspace(0, len(test.y) - 1, EXPLAINED).astype(int))
     X, truth = experiment.features(_at(test.X, rows)), experiment.labels(test.y[rows])
     explained = classifier.explain(X)

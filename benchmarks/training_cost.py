@@ -34,7 +34,7 @@ from protoattend.datasets import catalogue as datasets
 from protoattend.encoders.image import FastCNN
 
 HELD_OUT = 10_000
-WIDTHS = (16, 64, 128)  # half of the usual ones: a quarter of the time
+WIDTHS = (16, 64, 128)  # half of the default ones: a quarter of the time
 COMMON = {
     "recipe": Recipe(mixup=0.0, label_smoothing=0.2, optimizer="sgd"),
     "validation_fraction": 0.0,

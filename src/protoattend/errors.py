@@ -18,31 +18,65 @@ ARRAY_ERRORS = (
 
 
 class ProtoAttendError(Exception):
-    """Base of every error raised on purpose by protoattend."""
+    """Base of every error raised on purpose by protoattend.
+
+    Examples
+    --------
+    >>> issubclass(UserError, ProtoAttendError) and issubclass(MissingExtra, ProtoAttendError)
+    True
+    """
 
 
 class UserError(ProtoAttendError, ValueError):
-    """Something the caller can put right; the message is safe to show to anybody."""
+    """Something the caller can put right; also a `ValueError`. The message is safe to show to anybody.
+
+    Examples
+    --------
+    >>> choose("sgdd", ["adam", "sgd"], "optimizer")
+    Traceback (most recent call last):
+    protoattend.errors.UserError: optimizer must be one of 'adam', 'sgd', but got 'sgdd'; did you mean 'sgd'?
+    """
 
 
 class BadCell(UserError, TypeError):
-    """A table holds something that is neither text, number nor date."""
+    """A table holds something that is neither text, number nor date; also a `TypeError`."""
 
 
 class StaleDatabase(UserError):
-    """The candidate database was made by another model than the one it is used with."""
+    """The candidate database was made by another model than the one it is used with.
+
+    Build it again by `CandidateDatabase.build`, or use it with the model whose fingerprint it has.
+    """
 
 
 class MissingSamples(UserError):
-    """Whole samples are needed, but the database keeps excerpts of them alone."""
+    """Whole samples are needed, but the database keeps excerpts of them alone.
+
+    It was saved with `excerpts=True`; what shows explanations works, what encodes or judges the samples again does not.
+    """
 
 
 class BadFile(UserError):
-    """A file or folder is truncated, foreign or of another format version."""
+    """A file or folder is truncated, foreign or of another format version; the message names it."""
 
 
 class MissingExtra(ProtoAttendError, ImportError):
-    """An optional dependency is needed here; the message names the install command."""
+    """An optional package is missing; also an `ImportError`. The message names the install command.
+
+    Parameters
+    ----------
+    package : str
+        What is missing.
+    extra : str
+        The extra of protoattend-torch that brings it.
+    purpose : str
+        What needs it.
+
+    Examples
+    --------
+    >>> print(MissingExtra("pandas", "table", "to_frame"))
+    to_frame needs pandas, which is not installed; install it with: pip install 'protoattend-torch[table]'
+    """
 
     def __init__(self, package: str, extra: str, purpose: str) -> None:
         super().__init__(

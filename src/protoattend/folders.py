@@ -88,6 +88,6 @@ def read_meta(folder: Path, what: str, version: int, *, oldest: int | None = Non
     if meta.get("version") not in range(oldest or version, version + 1):
         raise BadFile(
             f"{folder} has format version {meta.get('version')}, but this protoattend reads version {version}; "
-            "save it anew with the protoattend that wrote it, or install a matching one."
+            "save it again with the protoattend that wrote it, or install a matching one."
         )
     return meta

@@ -106,7 +106,7 @@ def test_predict_a_table(place: Path, tmp_path: Path) -> None:
     quiet = succeeded("predict", place / "wine-model", place / "wine-new.csv", "--out", out, "--min-confidence", 0.9)
     assert quiet == ""
     written = rows(out.read_text())
-    assert [row["answered"] for row in written] == ["yes" if sure >= 0.9 else "no" for sure in clf.confidence(new)]
+    assert [row["answered"] for row in written] == ["yes" if share >= 0.9 else "no" for share in clf.confidence(new)]
     assert [row["label"] for row in written] == [row["label"] for row in printed]
 
 
@@ -160,7 +160,7 @@ def test_evaluate(place: Path, more: tuple[str, ...]) -> None:
     clf = ProtoAttendClassifier.load(place / "wine-model")
     test = pd.read_csv(place / "wine-test.csv", sep=";")
     assert f"{clf.score(test, test['kind']):.1%} of 38 samples" in shown
-    for name in ("mean over classes", "surest 90 %", "confidence where right", "prototypes"):
+    for name in ("mean over classes", "accuracy at 90 % coverage", "confidence where right", "prototypes"):
         assert name in shown
 
 

@@ -191,7 +191,7 @@ def test_isic_is_split_anew_by_class_and_resized(tmp_path: Path) -> None:
     assert Counter(test.y.tolist()) == {"melanoma": 2, "nevus": 4, "rare": 1}
     assert train.X.shape[1:] == (128, 128, 3)
     assert train.classes == test.classes == ("melanoma", "nevus", "rare", "single")
-    assert "split anew" in train.note
+    assert "own split" in train.note
     again = datasets.load("isic", "test", folder=tmp_path)
     np.testing.assert_array_equal(again.X, test.X)
     nevi = [set(part.X[part.y == "nevus"][:, 0, 0, 0].tolist()) for part in (train, test)]

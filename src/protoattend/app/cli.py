@@ -117,7 +117,7 @@ def predict(
     folder: Classifier,
     path: DataPath,
     out: Annotated[Path | None, typer.Option(help="CSV file to write; by default standard output.")] = None,
-    min_confidence: Annotated[float | None, typer.Option(help="Say which rows are sure enough to answer.")] = None,
+    min_confidence: Annotated[float | None, typer.Option(help="Say which rows have at least this.")] = None,
     text: TextColumn = None,
     skip_corrupt: SkipCorrupt = False,
 ) -> None:

@@ -24,7 +24,7 @@ EPOCHS = {"docstrings": 10}  # texts take long; the others train as long as by d
 
 @dataclass(frozen=True)
 class DemoResult:
-    """What the demo metrics on the test rows of one data set."""
+    """What the demo measured on the test rows of one data set."""
 
     name: str
     n_train: int
@@ -36,7 +36,7 @@ class DemoResult:
     prototypes: tuple[float, ...]  # median number for 50, 90 and 95 % of the decision
     confidence_right: float
     confidence_wrong: float
-    accuracy_of_surest: float  # when answering only the surest 95 %
+    accuracy_at_95_coverage: float  # when answering only the most confident 95 %
 
     @property
     def time_ratio(self) -> float:
@@ -68,7 +68,7 @@ def _run(data: DemoSet, out: Path, random_state: int) -> tuple[DemoResult, Secti
     clf = ProtoAttendClassifier(max_epochs=epochs, random_state=random_state).fit(data.X_train, data.y_train)
     explained = zip(clf.explain(data.X_test), data.y_test, strict=True)
     explanations = Explanations(tuple(replace(e, label=y) for e, y in explained), clf.inputs_.kind)
-    sure = np.array([e.confidence for e in explanations])
+    confidence = np.array([e.confidence for e in explanations])
     right = np.array([e.prediction for e in explanations]) == data.y_test
     result = DemoResult(
         name=data.name,
@@ -79,11 +79,11 @@ def _run(data: DemoSet, out: Path, random_state: int) -> tuple[DemoResult, Secti
         plain_seconds=plain.history_.seconds,
         seconds=clf.history_.seconds,
         prototypes=tuple(float(np.median([e.n_prototypes(share) for e in explanations])) for share in SHARES),
-        confidence_right=float(sure[right].mean()),
-        confidence_wrong=float(sure[~right].mean()) if (~right).any() else float("nan"),
-        accuracy_of_surest=accuracy_at_coverage(sure, right, 0.95),
+        confidence_right=float(confidence[right].mean()),
+        confidence_wrong=float(confidence[~right].mean()) if (~right).any() else float("nan"),
+        accuracy_at_95_coverage=accuracy_at_coverage(confidence, right, 0.95),
     )
-    typical, doubtful, wrong = _choose(sure, right, data.y_test)
+    typical, uncertain, wrong = _choose(confidence, right, data.y_test)
     explanations[typical].plot(out / f"{data.name}.png")
     clf.history_.plot().figure.savefig(out / f"{data.name}-training.png", dpi=110)
     section = Section(
@@ -92,18 +92,18 @@ def _run(data: DemoSet, out: Path, random_state: int) -> tuple[DemoResult, Secti
         facts=_facts(result),
         parts=(
             ("Typical decisions", explanations[typical]),
-            ("The least sure decisions", explanations[doubtful]),
+            ("The least confident decisions", explanations[uncertain]),
             ("Wrong decisions", explanations[wrong]),
         ),
     )
     return result, section
 
 
-def _choose(sure: np.ndarray, right: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return positions of a typical right decision for some classes, of the least sure ones, and of wrong ones."""
-    order = np.argsort(-sure, kind="stable")
+def _choose(confidence: np.ndarray, right: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return positions of a typical right decision for some classes, of the least confident ones, and of wrong ones."""
+    order = np.argsort(-confidence, kind="stable")
     by_class = [np.flatnonzero(right & (y == label)) for label in np.unique(y)]
-    typical = [some[np.argsort(sure[some])[len(some) // 2]] for some in by_class if len(some)]
+    typical = [some[np.argsort(confidence[some])[len(some) // 2]] for some in by_class if len(some)]
     return np.array(typical[:5]), order[::-1][:2], order[~right[order]][:2]
 
 
@@ -115,7 +115,7 @@ def _facts(result: DemoResult) -> dict[str, str]:
         "training time": f"{result.time_ratio:.2f}x",
         "prototypes for 50/90/95 %": " / ".join(f"{count:.0f}" for count in result.prototypes),
         "confidence right/wrong": f"{result.confidence_right:.2f} / {wrong}",
-        "accuracy of the surest 95 %": f"{result.accuracy_of_surest:.1%}",
+        "accuracy at 95 % coverage": f"{result.accuracy_at_95_coverage:.1%}",
     }
 
 

@@ -112,11 +112,11 @@ def predict_file(
     """Write a CSV with label and confidence of every row to `out`, or to standard output."""
     _require_parent(out)
     X = use.read(path, images).X
-    labels, sure = _decide(use.clf, _queries(use.clf, X))
+    labels, confidence = _decide(use.clf, _queries(use.clf, X))
     table: dict[str, Iterable[Any]] = {"file": X.paths} if isinstance(X, ImageFiles) else {"row": range(len(X))}
-    table |= {"label": labels, "confidence": [f"{share:.4f}" for share in sure]}
+    table |= {"label": labels, "confidence": [f"{share:.4f}" for share in confidence]}
     if min_confidence is not None:
-        table["answered"] = ["yes" if enough else "no" for enough in sure >= min_confidence]
+        table["answered"] = ["yes" if enough else "no" for enough in confidence >= min_confidence]
     lines = [list(table), *zip(*table.values(), strict=True)]
     if out is None:
         csv.writer(sys.stdout, lineterminator="\n").writerows(lines)
@@ -158,15 +158,15 @@ def evaluate_file(use: Use, path: Path, console: Console, *, images: dict[str, A
     known = {str(label): label for label in clf.classes_.tolist()}  # a CSV and a Parquet file may differ in type
     y = clf.database_.classes.encode([known.get(str(label), label) for label in data.labels().tolist()])
     queries = _queries(clf, data.X)
-    labels, sure = _decide(clf, queries)
+    labels, confidence = _decide(clf, queries)
     right = (clf.database_.classes.encode(labels) == y).numpy()
     recalls = [right[y.numpy() == c].mean() for c in np.unique(y.numpy())]
     facts = {
         "accuracy": f"{right.mean():.1%} of {len(right):,} samples",
         "mean over classes": f"{np.mean(recalls):.1%}",
-        "accuracy of the surest 90 %": f"{accuracy_at_coverage(sure, right, 0.9):.1%}",
-        "confidence where right": f"{sure[right].mean():.2f}" if right.any() else "none right",
-        "confidence where wrong": f"{sure[~right].mean():.2f}" if not right.all() else "none wrong",
+        "accuracy at 90 % coverage": f"{accuracy_at_coverage(confidence, right, 0.9):.1%}",
+        "confidence where right": f"{confidence[right].mean():.2f}" if right.any() else "none right",
+        "confidence where wrong": f"{confidence[~right].mean():.2f}" if not right.all() else "none wrong",
         "prototypes": f"{_median_prototypes(clf, queries):.0f} carry 95 % of a typical decision",
     }
     _print_facts(console, facts)

@@ -63,7 +63,7 @@ class Column:
             return str(np.datetime64(0, "D") + np.timedelta64(round(number), "D"))
         if abs(number) >= 1e6:
             return f"{number:,.0f}"
-        # Encoded values are float32: six digits survive, of the number and of what is usual in its column.
+        # Encoded values are float32: six digits survive, of the number and of the typical ones in its column.
         decimals = 6 - ceil(log10(max(abs(self.mean), self.scale)))
         return f"{round(number, decimals) + 0.0:.6g}"  # adding zero takes the sign off a zero
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from protoattend.data.labels import Classes
 from protoattend.errors import UserError
 
-USUAL = (0.1, 10.0)  # a mean weight outside is rather one of ratios, or of large counts
+TYPICAL_MEAN = (0.1, 10.0)  # a mean weight outside is rather one of ratios, or of large counts
 
 
 def check_weights(weights: Any, n_rows: int) -> np.ndarray:
@@ -51,7 +51,7 @@ def check_weights(weights: Any, n_rows: int) -> np.ndarray:
 def warn_of_unusual_weights(weights: np.ndarray) -> None:
     """Warn where sparsemax, for which weights are counts of rows, would decide unlike it does without weights."""
     mean = weights[weights > 0].mean()
-    if not USUAL[0] <= mean <= USUAL[1]:
+    if not TYPICAL_MEAN[0] <= mean <= TYPICAL_MEAN[1]:
         effect = "spreads a decision over very many candidates" if mean < 1 else "gives a decision to one candidate"
         warnings.warn(
             f"sample_weight counts rows (2 is as good as the row twice), but the mean weight is {mean:.2g}: with that, "

@@ -67,10 +67,31 @@ class Wanted:
 
 @dataclass(frozen=True)
 class ErrorAnalysis:
-    """What went wrong on a labelled set: confusions most frequent first, harmful candidates worst first.
+    """What went wrong on a labelled set; `ProtoAttendClassifier.error_analysis` makes it.
 
-    `wanted` names the classes to collect more of, those first that lack most weight. `counts` `(C, C)` is the confusion
-    matrix: rows are true classes.
+    Attributes
+    ----------
+    counts : ndarray of int of shape (n_classes, n_classes)
+        The confusion matrix; rows are true classes.
+    classes : ndarray of shape (n_classes,)
+        Their labels.
+    confusions : tuple of Confusion
+        Which class was taken for which, most frequent first, and by which candidates.
+    harmful : tuple of Harmful
+        Candidates by the errors they take part in, worst first.
+    wanted : tuple of Wanted
+        The classes to collect more of, those first that lack most weight.
+
+    Notes
+    -----
+    A candidate pulls on a decision by p_ij (s_j,predicted - s_j,true), s_j = W v_j being its class scores: the decision
+    is linear, so these sum to the difference of the two logits (eq. 2 with alpha = 1).
+
+    Examples
+    --------
+    >>> found = ErrorAnalysis(np.array([[8, 2], [1, 9]]), np.array(["cat", "dog"]), (), (), ())
+    >>> found.n_wrong
+    3
     """
 
     counts: np.ndarray
@@ -81,10 +102,22 @@ class ErrorAnalysis:
 
     @property
     def n_wrong(self) -> int:
+        """How many decisions were wrong."""
         return int(self.counts.sum() - np.trace(self.counts))
 
     def to_frame(self) -> Any:
-        """Return the harmful candidates as a DataFrame."""
+        """Return the harmful candidates as a table.
+
+        Returns
+        -------
+        DataFrame
+            With columns "index", "label", "pull", "push", "errors", "fixed" and "broken".
+
+        Raises
+        ------
+        MissingExtra
+            Where pandas is not installed.
+        """
         try:
             import pandas as pd
         except ImportError:
@@ -93,7 +126,17 @@ class ErrorAnalysis:
         return pd.DataFrame([{name: getattr(h, name) for name in columns} for h in self.harmful], columns=columns)
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw who is taken for whom, errors only, as shares of the true class; return the axis."""
+        """Draw who is taken for whom, errors only, as shares of the true class.
+
+        Parameters
+        ----------
+        ax : matplotlib axis or None, default=None
+            Where to draw; None makes a new figure.
+
+        Returns
+        -------
+        matplotlib axis
+        """
         from protoattend.viz.charts import draw_confusions
 
         return draw_confusions(ax, self.counts, self.classes)

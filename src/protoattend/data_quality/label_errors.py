@@ -17,9 +17,23 @@ COLUMNS = ["index", "given_label", "suggested_label", "score"]
 
 @dataclass(frozen=True)
 class LabelIssue:
-    """One row whose label is disputed; score is in [0, 1], 1 when nothing speaks for the given label.
+    """One row whose label is disputed.
 
-    `explanation`, where there is one, has the suggestion for its prediction and the given label for its label.
+    Attributes
+    ----------
+    index : int
+        The row: of the training X, or of the X that was judged.
+    given_label, suggested_label : label
+        What it has, and what more speaks for.
+    score : float
+        From 0 to 1, where nothing speaks for the given label.
+    explanation : Explanation or None, default=None
+        It has the suggestion for its prediction and the given label for its label.
+
+    Examples
+    --------
+    >>> LabelIssue(index=3, given_label="cat", suggested_label="dog", score=0.97).prototypes
+    ()
     """
 
     index: int
@@ -37,10 +51,27 @@ class LabelIssue:
 
 @dataclass(frozen=True)
 class LabelIssues:
-    """The disputed rows, worst first, and the score of every row: `scores[i]` is that of the one called `rows[i]`.
+    """The disputed rows, worst first: a sequence of `LabelIssue`.
 
-    A label is disputed where more speaks for another one. Its score may be lower than that of one not disputed,
-    where what speaks against it is of many minds.
+    A label is disputed where more speaks for another one. Its score may be lower than that of one not disputed, where
+    what speaks against it is of many minds.
+
+    Attributes
+    ----------
+    issues : tuple of LabelIssue
+    rows : ndarray of int of shape (n,)
+        All rows that were judged.
+    scores : ndarray of shape (n,)
+        `scores[i]` is that of the row called `rows[i]`.
+    kind : str, default="table"
+        Of input, which tells how rows are drawn.
+
+    Examples
+    --------
+    >>> issue = LabelIssue(index=1, given_label="cat", suggested_label="dog", score=0.97)
+    >>> issues = LabelIssues((issue,), rows=np.arange(3), scores=np.array([0.1, 0.97, 0.2]))
+    >>> len(issues), issues.indices.tolist(), issues.corrected(["cat", "cat", "dog"]).tolist()
+    (1, [1], ['cat', 'dog', 'dog'])
     """
 
     issues: tuple[LabelIssue, ...]
@@ -59,10 +90,26 @@ class LabelIssues:
 
     @property
     def indices(self) -> np.ndarray:
+        """The disputed rows, worst first."""
         return np.array([issue.index for issue in self.issues], dtype=int)
 
     def corrected(self, y: Any) -> np.ndarray:
-        """Return the labels y `(n,)` of the rows that were judged, with the suggestion for each disputed one."""
+        """Return labels with the suggestion for each disputed one.
+
+        Parameters
+        ----------
+        y : array-like of shape (n,)
+            The labels of the rows that were judged.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+
+        Raises
+        ------
+        UserError
+            Where y is too short for the rows that were judged.
+        """
         labels = np.array(y)
         if len(labels) <= max(self.rows, default=-1):
             raise UserError(
@@ -74,6 +121,18 @@ class LabelIssues:
         return labels
 
     def to_frame(self) -> Any:
+        """Return the disputed rows as a table.
+
+        Returns
+        -------
+        DataFrame
+            With columns "index", "given_label", "suggested_label" and "score".
+
+        Raises
+        ------
+        MissingExtra
+            Where pandas is not installed.
+        """
         try:
             import pandas as pd
         except ImportError:
@@ -83,27 +142,74 @@ class LabelIssues:
         )
 
     def plot(self, path: str | os.PathLike[str] | None = None, *, n: int = 8) -> Any:
-        """Draw the `n` worst rows with their prototypes; return the figure, or save it to `path` as well."""
+        """Draw the worst rows with their prototypes.
+
+        Parameters
+        ----------
+        path : str, path or None, default=None
+            A file to save the figure to.
+        n : int, default=8
+            How many rows.
+
+        Returns
+        -------
+        matplotlib figure
+        """
         explained = [issue.explanation for issue in self.issues[:n] if issue.explanation is not None]
         return Explanations(tuple(explained), self.kind).plot(path, n=n)
 
 
 @dataclass(frozen=True)
 class NoisyLabels:
-    """Labels of which some were made wrong: `labels` `(n,)`, and `flipped` `(n,)`, true where they were."""
+    """Labels of which some were made wrong.
+
+    Attributes
+    ----------
+    labels : ndarray of shape (n,)
+    flipped : ndarray of bool of shape (n,)
+        Which of them were.
+
+    Examples
+    --------
+    >>> noisy = inject_label_noise([0, 1, 0, 1], 0.5, random_state=0)
+    >>> noisy.labels.shape, int(noisy.flipped.sum())
+    ((4,), 2)
+    """
 
     labels: np.ndarray
     flipped: np.ndarray
 
 
 def inject_label_noise(y: Any, rate: float, *, random_state: int | None = None) -> NoisyLabels:
-    """Return the labels with `rate` of them replaced, uniformly by one of the other classes (Appendix A.1).
+    """Make a share of the labels wrong, each uniformly one of the other classes (Appendix A.1).
 
+    Parameters
+    ----------
+    y : array-like of shape (n,)
+        Labels of at least two classes.
+    rate : float
+        The share, from 0 to 1.
+    random_state : int or None, default=None
+        The seed.
+
+    Returns
+    -------
+    NoisyLabels
+
+    Raises
+    ------
+    UserError
+        Where y has one class only, or rate is out of range.
+
+    Notes
+    -----
     Others draw from all classes, so that of their noise 1 / C is none.
 
+    Examples
+    --------
     >>> noisy = inject_label_noise(["a", "b", "c", "a"], 0.5, random_state=0)
-    >>> int(noisy.flipped.sum()), bool((noisy.labels[~noisy.flipped] == np.array(list("abca"))[~noisy.flipped]).all())
-    (2, True)
+    >>> (noisy.labels != np.array(["a", "b", "c", "a"])).tolist() == noisy.flipped.tolist()
+    True
     """
     labels = np.array(y)
     classes, codes = np.unique(labels, return_inverse=True)

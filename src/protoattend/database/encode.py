@@ -30,9 +30,10 @@ def fingerprint(model: ProtoAttend) -> str:
     """
     digest = hashlib.sha256(model.normalize.encode())
     digest.update(b"" if len(model.key) == KEY_LAYERS_OF_OLD else b"keys of one length")
-    views = getattr(model.encoder, "test_time_augmentation", TestTimeAugmentation())
-    # By the name it had in the first saved folders, whose fingerprints must hold.
-    digest.update(b"" if len(views) == 1 else f"Views(mirror={views.mirror}, shift={views.shift})".encode())
+    augmentation = getattr(model.encoder, "test_time_augmentation", TestTimeAugmentation())
+    if len(augmentation) > 1:
+        # By the name it had in the first saved folders, whose fingerprints must hold.
+        digest.update(f"Views(mirror={augmentation.mirror}, shift={augmentation.shift})".encode())
     for name, value in sorted(model.state_dict().items()):
         if name == "temperature":
             continue

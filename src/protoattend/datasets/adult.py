@@ -3,6 +3,18 @@
 Numbers are shifted and scaled by constants, some after a logarithm; categories become multi-hot, in the encoder. It
 applies where it is asked for, `ProtoAttendClassifier("lstm", recipe=Recipe(fixed_columns=NUMBERS))`, and never because
 a frame happens to have these columns.
+
+Notes
+-----
+A number x becomes (x - mean) / scale, or (log(x + log_offset) - mean) / scale where there is an offset.
+
+Examples
+--------
+>>> from protoattend import Recipe
+>>> NUMBERS["age"].mean, NUMBERS["age"].scale, NUMBERS["capital-gain"].log_offset
+(50, 30, 1)
+>>> sorted(Recipe(fixed_columns=NUMBERS).fixed_columns) == sorted(NUMBERS)
+True
 """
 
 from __future__ import annotations

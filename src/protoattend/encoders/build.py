@@ -120,7 +120,7 @@ class Encoder(nn.Module):
         augmentation = self.test_time_augmentation
         if self.training or len(augmentation) == 1:
             return self.norm(self._features(x, mix))
-        return self.norm(sum(self._features(view, mix) for view in augmentation.of(x)) / len(augmentation))
+        return self.norm(sum(self._features(version, mix) for version in augmentation.of(x)) / len(augmentation))
 
     def config(self) -> dict[str, Any]:
         """Return what the encoder is made of, as JSON can hold it."""

@@ -38,7 +38,34 @@ class Rival:
 
 @dataclass(frozen=True)
 class Contrast:
-    """Why a decision is not `label`: how far its logit is behind, its class mass, and the best candidates it has."""
+    """Why a decision is not another label; `ProtoAttendClassifier.contrast` makes it.
+
+    Attributes
+    ----------
+    explanation : Explanation
+        Of the decision as it is.
+    label : label
+        The one asked about.
+    behind : float
+        How far its logit is behind that of the prediction.
+    mass : float
+        Its class mass: the prototype weight that it has.
+    rivals : tuple of Rival
+        The candidates of it with the highest scores: each with its `prototype`, the weight that it alone would have
+        `needed`, and the `score_gap` to the largest score.
+
+    Notes
+    -----
+    If a rival of weight p takes the same share from all others, the decision turns at weight w = lead / (lead + gain),
+    where gain is its class score for the label above that for the prediction, and lead = (behind + p gain) / (1 - p).
+
+    Examples
+    --------
+    >>> shown = Prototype(4, 0.2, "dog", preview="a dog")
+    >>> decided = Explanation("cat", 0.8, (), np.array([0.8, 0.2]), preview="a pet")
+    >>> Contrast(decided, "dog", behind=1.5, mass=0.2, rivals=(Rival(shown, needed=0.55, score_gap=0.1),))
+    Contrast('cat' not 'dog', mass=0.20, rivals=[#4 0.20/0.55])
+    """
 
     explanation: Explanation
     label: Any
@@ -51,7 +78,17 @@ class Contrast:
         return f"Contrast({self.explanation.prediction!r} not {self.label!r}, mass={self.mass:.2f}, rivals=[{shown}])"
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the weights of prototypes and of rivals, and what the rivals would need; return the axis."""
+        """Draw the weights of prototypes and of rivals, and what the rivals would need.
+
+        Parameters
+        ----------
+        ax : matplotlib axis or None, default=None
+            Where to draw; None makes a new figure.
+
+        Returns
+        -------
+        matplotlib axis
+        """
         from protoattend.viz.charts import draw_contrast
 
         return draw_contrast(ax, self.explanation, self.rivals, label=self.label)

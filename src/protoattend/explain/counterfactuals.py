@@ -24,9 +24,22 @@ Removal = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Counterfactual:
-    """Prototypes whose removal changes the decision on one input, and what it is before and after.
+    """Prototypes whose removal changes the decision on one input; `ProtoAttendClassifier.counterfactuals` finds them.
 
-    `smallest` is true where no smaller set of candidates would do; otherwise only no part of this one would.
+    Attributes
+    ----------
+    indices : tuple of int
+        The candidates to remove.
+    before, after : Outcome
+        What is decided with and without them: `prediction` and `confidence`.
+    smallest : bool
+        Whether no smaller set of candidates would do; otherwise only no part of this one would.
+
+    Examples
+    --------
+    >>> flip = Counterfactual((4, 17), before=Outcome("cat", 0.9), after=Outcome("dog", 0.6), smallest=True)
+    >>> flip.after.prediction
+    'dog'
     """
 
     indices: tuple[int, ...]

@@ -20,10 +20,24 @@ from protoattend.errors import MissingExtra, UserError
 
 @dataclass(frozen=True)
 class Prototype:
-    """One real sample a decision rests on; `index` is its row in the training X, `preview` what a person is shown.
+    """One real sample a decision rests on.
 
-    The preview of an image that lies on disk knows its `path`, and is decoded by `np.asarray`. A database saved with
-    excerpts shows thumbnails, and the first characters of texts.
+    Attributes
+    ----------
+    index : int
+        Its row in the training X, or the index given to a row added later.
+    weight : float
+        p_ij of eq. 1, its share of the decision.
+    label : label
+        What it carries.
+    preview : object
+        What a person is shown. That of an image on disk knows its `path`, and is decoded by `np.asarray`; a database
+        saved with excerpts shows thumbnails, and the first characters of texts.
+
+    Examples
+    --------
+    >>> Prototype(index=17, weight=0.6, label="cat", preview="a small cat").weight
+    0.6
     """
 
     index: int
@@ -42,7 +56,34 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why one input got its prediction; of a supposition also what it is `before`, with the database as it is."""
+    """Why one input got its prediction.
+
+    Attributes
+    ----------
+    prediction : label
+    confidence : float
+        C_i of eq. 3: the weight on prototypes that carry the predicted label.
+    prototypes : tuple of Prototype
+        The heaviest ones, as many as were asked for.
+    weights : ndarray of shape (k,)
+        Of all prototypes, heaviest first, also those not shown.
+    preview : object
+        The input as a person is shown it.
+    label : label or None, default=None
+        The true label, where it is known.
+    before : Outcome or None, default=None
+        Of a supposition, what is decided with the database as it is: `before.prediction`, `before.confidence`.
+
+    Examples
+    --------
+    >>> weights = np.array([0.6, 0.3, 0.1])
+    >>> shown = (Prototype(17, 0.6, "cat", "a small cat"), Prototype(4, 0.3, "cat", "a cat"))
+    >>> explanation = Explanation("cat", 0.9, shown, weights, preview="my cat")
+    >>> explanation
+    Explanation('cat', confidence=0.90, prototypes=[#17 'cat' 0.60, #4 'cat' 0.30])
+    >>> explanation.n_prototypes(0.85)
+    2
+    """
 
     prediction: Any
     confidence: float
@@ -58,7 +99,22 @@ class Explanation:
         return self.before is not None and self.before.prediction != self.prediction
 
     def n_prototypes(self, share: float = 0.95) -> int:
-        """Return how many prototypes carry `share` of the decision: the smallest k whose weights add up to it."""
+        """Return how many prototypes carry a share of the decision: the smallest k whose weights add up to it.
+
+        Parameters
+        ----------
+        share : float, default=0.95
+            Above 0 and at most 1.
+
+        Returns
+        -------
+        int
+
+        Raises
+        ------
+        UserError
+            Where share is out of range.
+        """
         if not 0 < share <= 1:
             raise UserError(
                 f"share must be above 0 and at most 1, but got {share}; 0.95 asks for 95 % of the decision."
@@ -73,7 +129,21 @@ class Explanation:
 
 @dataclass(frozen=True)
 class Explanations:
-    """The explanations of several inputs; `kind` of input tells how they are drawn."""
+    """The explanations of several inputs: a sequence of `Explanation`.
+
+    Attributes
+    ----------
+    items : tuple of Explanation
+    kind : {"images", "text", "table"}
+        Of input, which tells how they are drawn.
+
+    Examples
+    --------
+    >>> shown = (Prototype(17, 1.0, "cat", "a small cat"),)
+    >>> explanations = Explanations((Explanation("cat", 1.0, shown, np.ones(1), preview="my cat"),), kind="text")
+    >>> len(explanations), explanations[0].prototypes[0].index, "a small cat" in explanations.to_html()
+    (1, 17, True)
+    """
 
     items: tuple[Explanation, ...]
     kind: str
@@ -85,14 +155,40 @@ class Explanations:
         return iter(self.items)
 
     def __getitem__(self, which: int | slice | Sequence[int] | np.ndarray) -> Any:
-        """Return one explanation, or Explanations of a slice or of several positions."""
+        """Return one explanation, or Explanations of several.
+
+        Parameters
+        ----------
+        which : int, slice or sequence of int
+
+        Returns
+        -------
+        Explanation or Explanations
+        """
         if isinstance(which, (int, np.integer)):
             return self.items[which]
         chosen = self.items[which] if isinstance(which, slice) else tuple(self.items[int(i)] for i in which)
         return Explanations(chosen, self.kind)
 
     def plot(self, path: str | os.PathLike[str] | None = None, *, n: int = 8) -> Any:
-        """Draw the first `n` explanations; return the figure, or save it to `path` as well."""
+        """Draw the first explanations.
+
+        Parameters
+        ----------
+        path : str, path or None, default=None
+            A file to save the figure to.
+        n : int, default=8
+            How many.
+
+        Returns
+        -------
+        matplotlib figure
+
+        Raises
+        ------
+        MissingExtra
+            Where matplotlib is not installed.
+        """
         from protoattend.viz.figures import draw
 
         figure = draw(self[:n])
@@ -101,7 +197,18 @@ class Explanations:
         return figure
 
     def to_html(self, path: str | os.PathLike[str] | None = None, *, title: str = "Explanations") -> str:
-        """Return one self-contained HTML page, and write it to `path` where given."""
+        """Return one self-contained HTML page.
+
+        Parameters
+        ----------
+        path : str, path or None, default=None
+            A file to write it to.
+        title : str, default="Explanations"
+
+        Returns
+        -------
+        str
+        """
         from protoattend.viz.html import page
 
         html = page(self, title)
@@ -115,7 +222,18 @@ class Explanations:
         return fragment(self[:8])
 
     def to_frame(self) -> Any:
-        """Return a DataFrame with one row for each shown prototype of each input."""
+        """Return a table with one row for each shown prototype of each input.
+
+        Returns
+        -------
+        DataFrame
+            With columns "input", "prediction", "confidence", "rank", "index", "weight" and "label".
+
+        Raises
+        ------
+        MissingExtra
+            Where pandas is not installed.
+        """
         try:
             import pandas as pd
         except ImportError:

@@ -8,54 +8,63 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
-from scipy.spatial.distance import cdist
 
 from protoattend.errors import UserError
+from protoattend.explain.quality_measures import (
+    Curves,
+    Decider,
+    Ranker,
+    TrainingSet,
+    agreement,
+    diversity,
+    effective_share,
+    faithfulness,
+    overlap,
+)
+
+__all__ = ["PrototypeQuality", "TrainingSet", "prototype_quality", "small_noise"]
 
 NOISE = 0.05  # standard deviations: a small change of an input
-DROPPED = (0, 1, 2, 3, 5, 10, 20, 50)  # top prototypes taken away, or kept alone (none is not kept)
-
-
-class Ranker(Protocol):
-    """A method that ranks training samples for each input."""
-
-    def rank(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Return the training rows `(n, k)`, most important first, and their weights; a weight of 0 fills up."""
-
-
-@runtime_checkable
-class Decider(Protocol):
-    """A ranker whose decisions can be repeated with some training samples only: what faithfulness needs."""
-
-    def probabilities(self, X: Any, *, without: np.ndarray | None = None, only: np.ndarray | None = None) -> np.ndarray:
-        """Return probabilities `(n, C)`, input i deciding without rows `without[i]`, or by `only[i]`; -1 is none."""
-
-
-@dataclass(frozen=True)
-class TrainingSet:
-    """What is known of the ranked training samples: labels `(N,)`, and where given subclasses and features `(N, d)`."""
-
-    labels: np.ndarray
-    subclasses: np.ndarray | None = None
-    features: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
 class PrototypeQuality:
-    """The report; weights are averaged over inputs, and NaN stands for what could not be measured.
+    """How good prototypes are, in numbers: means over inputs; NaN stands for what could not be measured.
 
-    same_class, same_subclass: share of the weight on samples of the input's own class and subclass.
-    deletion, insertion: how much faster the decision fades without the top prototypes than without random ones, and how
-    much sooner it comes back from the top ones alone than from random ones (mean difference of the curves, up to 1).
-    stability: share of the weight that stays where it was under small changes of the input.
-    learned: share of the weight that moves elsewhere when the model's parameters are shuffled.
-    used, effective: share of the training samples that are a prototype at all, and 2 to the power of the entropy of
-    their use as a share of all.
-    busiest: the largest share of all weight that one training sample gets.
-    diversity: distance of an input's prototypes from one another beside that of random samples of the same classes.
+    Attributes
+    ----------
+    same_class, same_subclass : float
+        Share of the weight on samples of the input's own class and subclass.
+    deletion, insertion : float
+        How much faster the decision fades without the top prototypes than without random ones, and how much sooner it
+        comes back from the top ones alone than from random ones (mean difference of the curves, up to 1).
+    stability : float
+        Share of the weight that stays where it was under small changes of the input.
+    learned : float
+        Share of the weight that moves elsewhere when the model's parameters are shuffled.
+    used, effective : float
+        Share of the training samples that are a prototype at all, and the exponential of the entropy of their use as a
+        share of all.
+    busiest : float
+        The largest share of all weight that one training sample gets.
+    diversity : float
+        Distance of an input's prototypes from one another beside that of random samples of the same classes.
+    curves : Curves or None
+        What deletion and insertion are means of.
+    name : str, default=""
+        What it is called.
+
+    Examples
+    --------
+    >>> class Nearest:
+    ...     def rank(self, X):
+    ...         return np.array([[0, 1], [2, 1]]), np.array([[0.75, 0.25], [1.0, 0.0]])
+    >>> found = prototype_quality(Nearest(), X=None, y=[0, 1], train=TrainingSet(np.array([0, 0, 1])))
+    >>> found.same_class, round(found.busiest, 3), found.used
+    (1.0, 0.5, 1.0)
     """
 
     same_class: float
@@ -72,47 +81,39 @@ class PrototypeQuality:
     name: str = ""
 
     def to_dict(self) -> dict[str, float]:
-        """Return the figures by name."""
+        """Return the figures by name.
+
+        Returns
+        -------
+        dict of str to float
+        """
         return {field.name: getattr(self, field.name) for field in fields(self) if field.type == "float"}
 
     def __str__(self) -> str:
         return "\n".join(f"{name:14}{value:.3f}" for name, value in self.to_dict().items())
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw how the decision fades without its top prototypes and comes back from them alone; return the axis."""
+        """Draw how the decision fades without its top prototypes and comes back from them alone.
+
+        Parameters
+        ----------
+        ax : matplotlib axis or None, default=None
+            Where to draw; None makes a new figure.
+
+        Returns
+        -------
+        matplotlib axis
+
+        Raises
+        ------
+        UserError
+            Where the ranker could not repeat decisions without some samples.
+        """
         from protoattend.viz.charts import draw_faithfulness
 
         if self.curves is None:
             raise UserError("these decisions cannot be repeated without some samples, so there is no curve to draw.")
         return draw_faithfulness(ax, self.curves.counts, self.curves.by_name())
-
-
-@dataclass(frozen=True)
-class Curves:
-    """Mean probability of the original decision without, and with only, `counts` prototypes: the top or random ones."""
-
-    counts: np.ndarray
-    without_top: np.ndarray
-    without_random: np.ndarray
-    only_top: np.ndarray
-    only_random: np.ndarray
-
-    @property
-    def deletion(self) -> float:
-        return float((self.without_random - self.without_top)[1:].mean())
-
-    @property
-    def insertion(self) -> float:
-        return float((self.only_top - self.only_random)[1:].mean())
-
-    def by_name(self) -> dict[str, np.ndarray]:
-        """Return the curves as they are named in a figure; of no prototypes alone there is nothing to show."""
-        return {
-            "without the top ones": self.without_top,
-            "without random ones": self.without_random,
-            "by the top ones alone": self.only_top[1:],
-            "by random ones alone": self.only_random[1:],
-        }
 
 
 def prototype_quality(
@@ -125,9 +126,41 @@ def prototype_quality(
     perturb: Callable[[Any, np.random.Generator], Any] | None = None,
     randomised: Ranker | None = None,
 ) -> PrototypeQuality:
-    """Measure the prototypes of inputs with true labels `(n,)`, and with `subclasses` `(n,)` where there are some.
+    """Measure the prototypes that any method ranks for labelled inputs.
 
-    `perturb` changes inputs a little, and `randomised` is the same method with shuffled parameters.
+    Parameters
+    ----------
+    ranker : object with rank(X)
+        It returns training rows `(n, k)`, most important first, and their weights; a weight of 0 fills up. One that
+        also has `probabilities(X, *, without=None, only=None)` is measured by deletion and insertion too.
+    X : inputs, as the ranker takes them
+    y : array-like of shape (n,)
+        Their true labels, of the kind in `train.labels`.
+    train : TrainingSet
+        The ranked training samples.
+    subclasses : array-like of shape (n,) or None, default=None
+        Finer groups of the inputs, for `same_subclass`.
+    perturb : callable (X, generator) -> X or None, default=None
+        A small change of the inputs, for `stability`, such as `small_noise`.
+    randomised : object with rank(X) or None, default=None
+        The same method with shuffled parameters, for `learned`.
+
+    Returns
+    -------
+    PrototypeQuality
+
+    Raises
+    ------
+    UserError
+        Where lengths do not fit together, or the ranker returns rows that do not exist.
+
+    Examples
+    --------
+    >>> class Nearest:
+    ...     def rank(self, X):
+    ...         return np.zeros((len(X), 1), dtype=int), np.ones((len(X), 1))
+    >>> prototype_quality(Nearest(), [[0.1], [0.9]], ["a", "b"], train=TrainingSet(np.array(["a", "b"]))).same_class
+    0.5
     """
     labels = np.asarray(y)
     if len(labels) == 0:
@@ -157,76 +190,33 @@ def prototype_quality(
     )
 
 
-def agreement(rows: np.ndarray, weights: np.ndarray, of_train: np.ndarray, of_inputs: np.ndarray) -> float:
-    """Return the mean weight on training samples that are in the input's own group."""
-    return float((weights * (of_train[rows] == of_inputs[:, None])).sum(1).mean())
-
-
-def overlap(ours: tuple[np.ndarray, np.ndarray], theirs: tuple[np.ndarray, np.ndarray]) -> float:
-    """Return the mean over inputs of sum_j min(p_j, q_j): the weight two rankings give to the same samples."""
-    shared = []
-    for rows, weights, other_rows, other_weights in zip(*ours, *theirs, strict=True):
-        _, here, there = np.intersect1d(rows[weights > 0], other_rows[other_weights > 0], return_indices=True)
-        shared.append(np.minimum(weights[weights > 0][here], other_weights[other_weights > 0][there]).sum())
-    return float(np.mean(shared))
-
-
-def effective_share(usage: np.ndarray) -> float:
-    """Return 2 to the entropy of how use is spread over the samples, as a share of their number: 1 when evenly.
-
-    >>> effective_share(np.array([0.5, 0.5, 0.0, 0.0]))
-    0.5
-    """
-    p = usage[usage > 0] / usage.sum()
-    return float(np.exp(-(p * np.log(p)).sum()) / len(usage))
-
-
-def diversity(rows: np.ndarray, weights: np.ndarray, train: TrainingSet) -> float:
-    """Return the mean distance of an input's prototypes by weight, sum_jk p_j p_k d(j, k), beside that of random ones.
-
-    The random ones are of the same classes, one for each prototype. 0 is copies only, 1 as diverse as the classes are.
-    """
-    features = np.asarray(train.features, dtype=float).reshape(len(train.labels), -1)
-    generator = np.random.default_rng(0)
-    of_class = {label: np.flatnonzero(train.labels == label) for label in np.unique(train.labels)}
-    distances, expected = 0.0, 0.0
-    for found, p in zip(rows, weights, strict=True):
-        found, p = found[p > 0], p[p > 0]
-        like = np.array([generator.choice(of_class[label]) for label in train.labels[found]])
-        distances += p @ cdist(features[found], features[found]) @ p
-        expected += p @ cdist(features[like], features[like]) @ p
-    return distances / expected if expected > 0 else float("nan")  # one prototype each has no pairs
-
-
-def faithfulness(decider: Decider, X: Any, rows: np.ndarray, weights: np.ndarray, *, n_train: int) -> Curves:
-    """Return how the decision fades without its top prototypes and comes back from them alone, beside random ones.
-
-    Random ones are drawn from all training samples, prototypes included: of few samples, all may be prototypes.
-    """
-    generator = np.random.default_rng(0)
-    ranked = np.where(weights > 0, rows, -1)
-    counts = [count for count in DROPPED if count < n_train and (count <= ranked.shape[1] or count == 1)]
-    random = np.stack([generator.choice(n_train, max(counts), replace=False) for _ in rows])
-    full = decider.probabilities(X)
-    decided = full.argmax(1)
-
-    def kept(probabilities: np.ndarray) -> float:
-        return float(probabilities[np.arange(len(decided)), decided].mean())
-
-    start = kept(full)
-    drops, keeps = (
-        [
-            [kept(decider.probabilities(X, **{how: which[:, :count]})) for count in counts[1:]]
-            for which in (ranked, random)
-        ]
-        for how in ("without", "only")
-    )
-    (top, other), (top_alone, other_alone) = ([np.array([start, *curve]) for curve in part] for part in (drops, keeps))
-    return Curves(np.array(counts), top, other, top_alone, other_alone)
-
-
 def small_noise(X: Any, generator: np.random.Generator, *, size: float = NOISE) -> Any:
-    """Return an array with Gaussian noise of `size` standard deviations of each column added, or of all pixels."""
+    """Return an array with a little Gaussian noise.
+
+    Parameters
+    ----------
+    X : array-like of numbers
+        A table `(n, f)` or images.
+    generator : numpy.random.Generator
+    size : float, default=0.05
+        Standard deviation of the noise, in standard deviations of each column, or of all pixels.
+
+    Returns
+    -------
+    ndarray
+        Of the dtype of X; whole numbers are rounded.
+
+    Raises
+    ------
+    UserError
+        Where X holds no numbers.
+
+    Examples
+    --------
+    >>> X = np.array([[1.0, 10.0], [3.0, 30.0]])
+    >>> bool(np.abs(small_noise(X, np.random.default_rng(0)) - X).max() < 5)
+    True
+    """
     values = np.asarray(X)
     if values.dtype.kind not in "fiu":
         raise UserError(f"small_noise needs an array of numbers, but got {values.dtype}; pass perturb=a function.")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,11 @@ from safetensors.numpy import load_file, save_file
 from protoattend.errors import BadFile, UserError
 from protoattend.folders import atomic_folder, read_meta, write_json
 from protoattend.monitoring.change_test import ChangeTest
+from protoattend.monitoring.drift_report import Change, DriftReport
 from protoattend.monitoring.usage import ARRAYS, PrototypeUsage
 from protoattend.uncertainty.checks import require_share
+
+__all__ = ["DriftMonitor", "DriftReport"]
 
 WHAT, VERSION = "protoattend drift monitor", 1
 FEWEST = 20  # reference samples
@@ -23,64 +25,34 @@ SIGNS = ("confidence", "familiarity of prototypes", "classes of prototypes")
 TRAIL = ("n_seen", "mean confidence", "evidence", *SIGNS)  # columns; evidence as log10
 
 
-@dataclass(frozen=True)
-class Change:
-    """A share of the decisions, before (reference) and now (recent samples)."""
-
-    name: str
-    before: float
-    now: float
-
-    def __str__(self) -> str:
-        return f"{self.name} {100 * self.before:.1f} % -> {100 * self.now:.1f} %"
-
-
-@dataclass(frozen=True)
-class DriftReport:
-    """What a monitor has seen: whether decisions changed, since when that is proven, and what is different.
-
-    `signs` are the capital won by betting on a change of each, as log10; of classes it is that of the strongest divided
-    by their number, and so is `evidence` of the signs (`monitoring.change_test` says why). The alarm is raised when
-    evidence reaches 1 / false_alarm, and stays; `alarm_at` is the sample that raised it. `classes` is the prototype
-    weight on each class, `prototypes` those that took over most, named "#index (label)".
-    """
-
-    n_seen: int
-    alarm_at: int | None
-    false_alarm: float
-    evidence: float
-    signs: dict[str, float]
-    n_recent: int
-    confidence: Change
-    classes: tuple[Change, ...]
-    prototypes: tuple[Change, ...]
-
-    @property
-    def alarm(self) -> bool:
-        return self.alarm_at is not None
-
-    def __str__(self) -> str:
-        limit = -np.log10(self.false_alarm)
-        found = f"Drift: alarm at sample {self.alarm_at:,}" if self.alarm_at is not None else "No drift so far"
-        lines = [f"{found} of {self.n_seen:,}. Evidence 10^{self.evidence:.1f}, alarm at 10^{limit:.1f}."]
-        strongest = max(self.signs, key=lambda name: self.signs[name])
-        lines.append(f"Strongest sign: {strongest} (10^{self.signs[strongest]:.1f}).")
-        lines.append(f"Of the last {self.n_recent:,} samples: {self.confidence}")
-        moved = sorted(self.classes, key=lambda change: -abs(change.now - change.before))[:3]
-        lines.append(f"Classes of prototypes: {', '.join(map(str, moved))}")
-        lines.append(f"Prototypes that took over: {', '.join(map(str, self.prototypes[:5])) or 'none'}")
-        return "\n".join(lines)
-
-    def plot(self, ax: Any = None) -> Any:
-        """Draw the prototypes that took over, with their share of the decisions before and now; return the axis."""
-        from protoattend.viz.charts import draw_taken_over
-
-        return draw_taken_over(ax, self.prototypes, n_recent=self.n_recent)
-
-
 class DriftMonitor:
     """Watches decisions for change against a reference, sample by sample, in batches of any size.
 
+    Parameters
+    ----------
+    reference : PrototypeUsage
+        Of at least 20 decisions as they should be; `ProtoAttendClassifier.drift_monitor` makes it of rows.
+    false_alarm : float, default=0.01
+        The probability of ever raising an alarm while nothing changes, above 0 and below 1.
+    recent : int, default=300
+        How many of the last samples a report sums up.
+    seed : int, default=0
+        Of the halves of the reference, and of ties.
+
+    Attributes
+    ----------
+    alarm_at : int or None
+        The sample that raised the alarm, counted from 1.
+    false_alarm, recent
+        As passed.
+
+    Raises
+    ------
+    UserError
+        Where a parameter is out of range, or the reference too small.
+
+    Notes
+    -----
     Three signs are tested, each at a third of `false_alarm`: the confidence; how familiar the prototypes are, that is
     how much the reference used them; and the weight on each class. While new samples come independently from the
     distribution of the reference, the probability that an alarm is *ever* raised is at most `false_alarm`, however long
@@ -89,6 +61,17 @@ class DriftMonitor:
     The reference must not be training data: the model is more confident of that than of anything new. One half of it
     tells which prototypes are familiar and the other half what is to be expected, so that both are fair to new samples.
     New samples join the latter; after an alarm, or an edit of the database, begin again with a new reference.
+
+    Examples
+    --------
+    >>> from protoattend.monitoring.usage import PrototypeUsage
+    >>> def usage(level: float, n: int = 200) -> PrototypeUsage:
+    ...     confidence = np.clip(np.random.default_rng(0).normal(level, 0.05, n), 0, 1)
+    ...     mass, one = np.column_stack([confidence, 1 - confidence]), np.zeros((n, 1), dtype=int)
+    ...     return PrototypeUsage(confidence, mass, one, one, np.ones((n, 1)), ("cat", "dog"))
+    >>> monitor = DriftMonitor(usage(0.8))
+    >>> monitor.update(usage(0.5)).alarm
+    True
     """
 
     def __init__(
@@ -115,10 +98,12 @@ class DriftMonitor:
 
     @property
     def n_seen(self) -> int:
+        """How many samples it was fed."""
         return self._test.n_tested
 
     @property
     def alarm(self) -> bool:
+        """Whether the alarm was raised."""
         return self.alarm_at is not None
 
     @property
@@ -127,7 +112,22 @@ class DriftMonitor:
         return dict(zip(TRAIL, self._trail.T, strict=True))
 
     def update(self, usage: PrototypeUsage) -> DriftReport:
-        """Take in a batch of decisions and return the state of things."""
+        """Take in a batch of decisions.
+
+        Parameters
+        ----------
+        usage : PrototypeUsage
+            Of at least one decision; `ProtoAttendClassifier.prototype_usage` makes it of rows.
+
+        Returns
+        -------
+        DriftReport
+
+        Raises
+        ------
+        UserError
+            Where the batch is empty, or of a classifier of other classes.
+        """
         if len(usage) == 0:
             raise UserError("a batch must have at least one sample, but it is empty; leave it out.")
         if usage.classes != self._reference.classes:
@@ -148,7 +148,17 @@ class DriftMonitor:
         return self.report()
 
     def report(self) -> DriftReport:
-        """Return what the samples seen so far say; some must have been."""
+        """Return what the samples seen so far say.
+
+        Returns
+        -------
+        DriftReport
+
+        Raises
+        ------
+        UserError
+            Where there have been none.
+        """
         if self.n_seen == 0:
             raise UserError("a report needs samples, but the monitor has seen none; call update with a batch first.")
         old, new = self._reference, self._recent
@@ -166,7 +176,17 @@ class DriftMonitor:
         )
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the evidence of change over the samples seen, with the limit of the alarm; return the axis."""
+        """Draw the evidence of change over the samples seen, with the limit of the alarm.
+
+        Parameters
+        ----------
+        ax : matplotlib axis or None, default=None
+            Where to draw; None makes a new figure.
+
+        Returns
+        -------
+        matplotlib axis
+        """
         from protoattend.viz.charts import draw_drift_evidence
 
         n_seen, _, evidence, *signs = self._trail.T
@@ -175,7 +195,13 @@ class DriftMonitor:
         return draw_drift_evidence(ax, n_seen, evidence, signs=by_name, false_alarm=false_alarm, alarm_at=alarm_at)
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write the whole state into `folder`, wholly or not at all; a loaded monitor goes on as if never stopped."""
+        """Write the whole state into a folder, wholly or not at all; a loaded monitor goes on as if never stopped.
+
+        Parameters
+        ----------
+        folder : str or path
+            New, empty, or saved into before.
+        """
         # "usual" is what version 1 of the format calls the familiar prototypes.
         arrays = {"trail": self._trail, "usual_indices": self._familiar[0], "usual_shares": self._familiar[1]}
         arrays |= {name: getattr(self._test, name) for name in ("seen", "log_capital", "shares")}
@@ -199,7 +225,21 @@ class DriftMonitor:
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> DriftMonitor:
-        """Read a saved monitor."""
+        """Read a saved monitor.
+
+        Parameters
+        ----------
+        folder : str or path
+
+        Returns
+        -------
+        DriftMonitor
+
+        Raises
+        ------
+        BadFile
+            Where the folder holds no monitor, or a file is damaged.
+        """
         path = Path(folder)
         meta = read_meta(path, WHAT, VERSION)
         try:

@@ -48,7 +48,25 @@ def disagreement(confidence: np.ndarray) -> np.ndarray:
 
 
 def energy(logits: np.ndarray) -> np.ndarray:
-    """Return the free energy -log sum_c exp(logit_c) `(n,)` of logits `(n, C)`: OOD inputs excite no class."""
+    """Return the free energy of logits: out-of-distribution inputs excite no class, so theirs is higher.
+
+    Parameters
+    ----------
+    logits : array-like of shape (n, n_classes)
+
+    Returns
+    -------
+    ndarray of shape (n,)
+
+    Notes
+    -----
+    E = -log sum_c exp(logit_c) (Liu et al., 2020).
+
+    Examples
+    --------
+    >>> energy([[10.0, 0.0], [0.0, 0.0]]).round(2).tolist()
+    [-10.0, -0.69]
+    """
     return -np.logaddexp.reduce(np.asarray(logits, dtype=float), axis=1)
 
 
@@ -61,7 +79,34 @@ def value_disagreement(logits: np.ndarray, own_logits: np.ndarray) -> np.ndarray
 
 
 def neighbour_distance(features: Tensor, reference: Tensor, k: int = NEIGHBOURS) -> np.ndarray:
-    """Return the distance `(n,)` from features `(n, d)` to the k-th nearest of the reference `(D, d)`."""
+    """Return the distance from features to the k-th nearest of a reference.
+
+    Parameters
+    ----------
+    features : Tensor of shape (n, d)
+    reference : Tensor of shape (D, d)
+        Such as the values of a database, `clf.database_.rows.values`.
+    k : int, default=10
+        Which neighbour; the last one where there are fewer.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+
+    Raises
+    ------
+    UserError
+        Where the reference is empty.
+
+    Notes
+    -----
+    Distances are Euclidean, in double precision, and taken to some rows of the reference at a time (Sun et al., 2022).
+
+    Examples
+    --------
+    >>> neighbour_distance(torch.tensor([[0.0], [9.0]]), torch.tensor([[1.0], [2.0], [3.0]]), k=2).tolist()
+    [2.0, 7.0]
+    """
     k = min(k, len(reference))
     if k < 1:
         raise UserError("a distance needs at least one reference row, but there is none; pass some.")

@@ -18,9 +18,24 @@ KEPT = 0.95  # share of the in-distribution inputs that pass where fpr95 is take
 class OodCurve:
     """Telling out-of-distribution (OOD) inputs, the positives, from in-distribution ones by a score higher for OOD.
 
-    `false_alarms` and `detected` are the shares of in-distribution and of OOD inputs at or above each threshold.
-    `auroc` is the area under that curve, `aupr` the average precision at finding OOD inputs, and `fpr95` the share of
-    OOD inputs that pass where 95 % of the in-distribution ones pass.
+    Attributes
+    ----------
+    false_alarms, detected : ndarray of shape (k,)
+        The shares of in-distribution and of OOD inputs at or above each threshold.
+    auroc : float
+        The area under that curve.
+    aupr : float
+        The average precision at finding OOD inputs.
+    fpr95 : float
+        The share of OOD inputs that pass where 95 % of the in-distribution ones pass.
+    name : str, default=""
+        What it is called in a plot.
+
+    Examples
+    --------
+    >>> curve = OodCurve.from_scores([0.1, 0.2, 0.3], [0.25, 0.9])
+    >>> round(curve.auroc, 3), curve.fpr95
+    (0.833, 0.5)
     """
 
     false_alarms: np.ndarray
@@ -32,8 +47,26 @@ class OodCurve:
 
     @classmethod
     def from_scores(cls, in_distribution: Any, out_of_distribution: Any, *, name: str = "") -> OodCurve:
-        """Compare scores of in-distribution `(n,)` and OOD inputs `(m,)`; equal ones are told apart by nothing.
+        """Compare scores of in-distribution and OOD inputs; equal ones are told apart by nothing.
 
+        Parameters
+        ----------
+        in_distribution : array-like of shape (n,)
+        out_of_distribution : array-like of shape (m,)
+        name : str, default=""
+            What the curve is called in a plot.
+
+        Returns
+        -------
+        OodCurve
+
+        Raises
+        ------
+        UserError
+            Where one of them is empty or holds what is not finite.
+
+        Examples
+        --------
         >>> OodCurve.from_scores([0.1, 0.2, 0.3], [0.3, 0.9]).auroc
         0.9166666666666666
         """
@@ -55,7 +88,17 @@ class OodCurve:
         )
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the curve; further ones drawn on the same axis are compared with it. Return the axis."""
+        """Draw the curve; further ones drawn on the same axis are compared with it.
+
+        Parameters
+        ----------
+        ax : matplotlib axis or None, default=None
+            Where to draw; None makes a new figure.
+
+        Returns
+        -------
+        matplotlib axis
+        """
         from protoattend.viz.curves import draw_ood_curve
 
         return draw_ood_curve(ax, self.false_alarms, self.detected, auroc=self.auroc, name=self.name)
@@ -65,7 +108,18 @@ class OodCurve:
 class ConfidenceRatios:
     """The share of inputs above each confidence, for several sets of inputs (the paper's figure of deviating data).
 
-    `above[name]` is the share of the set called so whose confidence is at least `levels`.
+    Attributes
+    ----------
+    levels : ndarray of shape (201,)
+        Confidences from 0 to 1.
+    above : mapping of str to ndarray of shape (201,)
+        By name of a set, the share of it whose confidence is at least that.
+
+    Examples
+    --------
+    >>> ratios = ConfidenceRatios.from_confidences({"test": [0.9, 1.0], "noise": [0.2, 0.9]})
+    >>> {name: float(share[160]) for name, share in ratios.above.items()}  # confidence of at least 0.8
+    {'test': 1.0, 'noise': 0.5}
     """
 
     levels: np.ndarray
@@ -73,14 +127,39 @@ class ConfidenceRatios:
 
     @classmethod
     def from_confidences(cls, confidences: Mapping[str, Any]) -> ConfidenceRatios:
-        """Compare sets of inputs by name; the first is mostly the one like the training data."""
+        """Compare sets of inputs.
+
+        Parameters
+        ----------
+        confidences : mapping of str to array-like of shape (n,)
+            By the name of the set; the first is mostly the one like the training data.
+
+        Returns
+        -------
+        ConfidenceRatios
+
+        Raises
+        ------
+        UserError
+            Where there is no set, or one is empty or holds what is not finite.
+        """
         if not confidences:
             raise UserError("at least one set of confidences is needed, but there is none; pass {name: confidences}.")
         levels = np.linspace(0, 1, 201)
         return cls(levels, {name: _share_at_least(finite(c, name), levels - 1e-9) for name, c in confidences.items()})
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw one curve a set; return the axis."""
+        """Draw one curve a set.
+
+        Parameters
+        ----------
+        ax : matplotlib axis or None, default=None
+            Where to draw; None makes a new figure.
+
+        Returns
+        -------
+        matplotlib axis
+        """
         from protoattend.viz.curves import draw_confidence_ratios
 
         return draw_confidence_ratios(ax, self.levels, self.above)

@@ -102,8 +102,30 @@ class Anchors:
 class OodDetector:
     """Distances to training data as one score: the sum of how extreme each is (Fisher's method).
 
-    Made by `ProtoAttendClassifier.ood_detector`; no OOD input is needed. `tails` turn each distance, by name,
-    into a score, and `reference` are the ascending sums of the inputs it was learned from.
+    Made by `ProtoAttendClassifier.ood_detector`; no out-of-distribution input is needed.
+
+    Attributes
+    ----------
+    anchors : Anchors
+        The candidates that distances are taken to.
+    tails : mapping of str to TailScore
+        What turns each distance into a score: "features", "classes" and, of inputs that are numbers, "inputs".
+    reference : ndarray of shape (n,)
+        The ascending scores of the inputs it was learned from.
+
+    Notes
+    -----
+    The score is sum_d -log P(a distance d of an in-distribution input is at least this large); beyond the largest tenth
+    that probability is taken to fall exponentially.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from protoattend import ProtoAttendClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> detector = ProtoAttendClassifier(max_epochs=1, random_state=0, verbose=0).fit(X, y).ood_detector()
+    >>> bool(detector.score(X + 100).min() > detector.score(X).max())
+    True
     """
 
     anchors: Anchors
@@ -112,13 +134,38 @@ class OodDetector:
 
     @classmethod
     def fit(cls, database: CandidateDatabase, X: Any) -> OodDetector:
-        """Learn from in-distribution inputs unseen in training."""
+        """Learn from in-distribution inputs unseen in training.
+
+        Parameters
+        ----------
+        database : CandidateDatabase
+        X : inputs, as in fit
+            In-distribution, and unseen in training.
+
+        Returns
+        -------
+        OodDetector
+        """
         anchors = Anchors.fit(database, _spread(np.arange(len(database)), ANCHORS))
         return cls._fit(anchors, database.inputs.source(X))
 
     @classmethod
     def fit_on_database(cls, database: CandidateDatabase) -> OodDetector:
-        """Learn from candidates, spread over the database, by their distances to the others."""
+        """Learn from candidates, spread over the database, by their distances to the others.
+
+        Parameters
+        ----------
+        database : CandidateDatabase
+
+        Returns
+        -------
+        OodDetector
+
+        Raises
+        ------
+        UserError
+            Where the database has fewer than 4 rows, or keeps excerpts only.
+        """
         if len(database) < 4:
             raise UserError(
                 f"in-distribution inputs are needed, but the database has only {len(database)} rows; pass X."
@@ -136,19 +183,45 @@ class OodDetector:
         return cls(anchors, MappingProxyType(tails), np.sort(total))
 
     def score(self, X: Any) -> np.ndarray:
-        """Return the out-of-distribution score of each row `(n,)`; higher is further from the training data."""
+        """Return the out-of-distribution score of each row; higher is further from the training data.
+
+        Parameters
+        ----------
+        X : inputs, as in fit
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
         return np.sum(list(self.parts(X).values()), axis=0)
 
     def parts(self, X: Any) -> dict[str, np.ndarray]:
-        """Return what each part adds to the score `(n,)`, by its name."""
+        """Return what each part adds to the score.
+
+        Parameters
+        ----------
+        X : inputs, as in fit
+
+        Returns
+        -------
+        dict of str to ndarray of shape (n,)
+        """
         require_rows(X)
         distances = self.anchors.distances(self.anchors.database.inputs.source(X))
         return {name: tail(distances[name]) for name, tail in self.tails.items()}
 
     def p_value(self, X: Any) -> np.ndarray:
-        """Return the share of in-distribution inputs whose score is at least as high `(n,)`.
+        """Return the share of in-distribution inputs whose score is at least as high.
 
         Of new in-distribution inputs about a share `a` gets a p-value of at most `a`.
+
+        Parameters
+        ----------
+        X : inputs, as in fit
+
+        Returns
+        -------
+        ndarray of shape (n,)
         """
         above = len(self.reference) - np.searchsorted(self.reference, self.score(X), side="left")
         return (above + 1) / (len(self.reference) + 1)

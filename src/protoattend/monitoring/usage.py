@@ -17,10 +17,32 @@ MOST = 20  # heaviest prototypes kept of each decision: softmax gives every cand
 
 @dataclass(frozen=True)
 class PrototypeUsage:
-    """For n decisions: confidence `(n,)`, class mass `(n, C)`, and the heaviest k prototypes of each `(n, k)`.
+    """Which prototypes decisions rest on, for n inputs: what a drift monitor is fed with.
 
-    A prototype has its index in the database, its class number and its weight; where a decision has fewer of them, the
-    rest have weight 0. `classes` are the names of the classes.
+    Attributes
+    ----------
+    confidence : ndarray of shape (n,)
+        C_i of eq. 3.
+    class_mass : ndarray of shape (n, n_classes)
+        Prototype weight on each class.
+    indices, labels : ndarray of int of shape (n, k)
+        The heaviest prototypes of each: their index in the database and their class number.
+    weights : ndarray of shape (n, k)
+        Their weights p_ij; 0 where a decision has fewer.
+    classes : tuple of str
+        The names of the classes.
+
+    Raises
+    ------
+    UserError
+        Where the shapes do not fit together, there are NaN, or a decision has no weight at all.
+
+    Examples
+    --------
+    >>> mass, indices, labels = np.array([[0.8, 0.2]]), np.array([[3, 7]]), np.array([[0, 1]])
+    >>> usage = PrototypeUsage(np.array([0.8]), mass, indices, labels, weights=mass, classes=("cat", "dog"))
+    >>> [part.tolist() for part in usage.shares()]
+    [[3, 7], [0.8, 0.2]]
     """
 
     confidence: np.ndarray
@@ -46,7 +68,7 @@ class PrototypeUsage:
         return len(self.confidence)
 
     def at(self, rows: np.ndarray | slice) -> PrototypeUsage:
-        """Return the usage of some of the found."""
+        """Return the usage of some of the decisions."""
         return replace(self, **{name: getattr(self, name)[rows] for name in ARRAYS})
 
     def followed_by(self, other: PrototypeUsage) -> PrototypeUsage:

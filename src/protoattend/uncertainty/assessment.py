@@ -15,10 +15,27 @@ from protoattend.uncertainty.selective import AucCoverage, RiskCoverage
 
 @dataclass(frozen=True)
 class Assessment:
-    """Decisions on labelled samples: confidence, predicted and true class `(n,)`, probabilities and mass `(n, C)`.
+    """What labelled samples tell about the confidence of a classifier; `ProtoAttendClassifier.assess` makes it.
 
-    The curves and metrics are those of `uncertainty.selective` and `uncertainty.calibration`, on these samples. `name`
-    is shown in plots, where several assessments can be compared on one axis.
+    Attributes
+    ----------
+    confidence : ndarray of shape (n,)
+        C_i of eq. 3.
+    predicted, labels : ndarray of int of shape (n,)
+        Predicted and true class numbers.
+    probabilities, class_mass : ndarray of shape (n, n_classes)
+        Of every class.
+    classes : ndarray of shape (n_classes,)
+        The labels that class numbers stand for.
+    name : str, default=""
+        What it is called in plots, where several can be compared on one axis.
+
+    Examples
+    --------
+    >>> p = np.array([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4]])
+    >>> found = Assessment(p.max(1), p.argmax(1), np.array([0, 1, 1]), p, p, np.array(["no", "yes"]))
+    >>> round(found.metrics()["accuracy"], 2), found.coverage_at_accuracy(1.0) > 0.6
+    (0.67, True)
     """
 
     confidence: np.ndarray
@@ -38,11 +55,31 @@ class Assessment:
         return self.predicted == self.labels
 
     def risk_coverage(self) -> RiskCoverage:
-        """Return the error among the answers against the share answered."""
+        """Return the error among the answers against the share answered.
+
+        Returns
+        -------
+        RiskCoverage
+        """
         return selective.risk_coverage(self.confidence, self.correct, name=self.name)
 
     def auc_coverage(self, positive: Any = None) -> AucCoverage:
-        """Return the AUC for the class `positive` against the share answered; of two classes, the second."""
+        """Return the AUC for one class against the share answered.
+
+        Parameters
+        ----------
+        positive : label or None, default=None
+            The class; None is the second of two.
+
+        Returns
+        -------
+        AucCoverage
+
+        Raises
+        ------
+        UserError
+            Where there are more than two classes and none is named, or it is not one of them.
+        """
         if positive is None and len(self.classes) != 2:
             raise UserError(f"positive must be given where there are {len(self.classes)} classes; choose one of them.")
         number = 1 if positive is None else self._number(positive)
@@ -51,7 +88,17 @@ class Assessment:
         )
 
     def reliability(self, bins: int = 10) -> Reliability:
-        """Return how often predictions are right by their confidence, in bins of equal width."""
+        """Return how often predictions are right by their confidence, in bins of equal width.
+
+        Parameters
+        ----------
+        bins : int, default=10
+            How many.
+
+        Returns
+        -------
+        Reliability
+        """
         return calibration.reliability(self.confidence, self.correct, bins=bins, name=self.name)
 
     def adaptive_reliability(self, bins: int = 10) -> Reliability:
@@ -67,7 +114,14 @@ class Assessment:
         return selective.coverage_at_accuracy(self.confidence, self.correct, accuracy)
 
     def metrics(self) -> dict[str, float]:
-        """Return the single numbers: accuracy, then what confidence is worth, then what probabilities are."""
+        """Return the single numbers: accuracy, then what confidence is worth, then what probabilities are.
+
+        Returns
+        -------
+        dict of str to float
+            "accuracy", "aurc", "e_aurc", "accuracy_at_coverage_90", "coverage_at_accuracy_99", "ece", "adaptive_ece",
+            "brier" and "probability_brier".
+        """
         curve = self.risk_coverage()
         return {
             "accuracy": float(self.correct.mean()),
@@ -82,7 +136,12 @@ class Assessment:
         }
 
     def plot(self) -> Any:
-        """Return a figure of the risk-coverage curve and the reliability diagram, side by side."""
+        """Draw the risk-coverage curve and the reliability diagram, side by side.
+
+        Returns
+        -------
+        matplotlib figure
+        """
         from protoattend.viz.style import side_by_side
 
         plots = [self.risk_coverage().plot, self.reliability().plot]

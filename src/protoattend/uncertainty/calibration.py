@@ -1,4 +1,4 @@
-"""Does a confidence of 90 % mean that 90 % are right? Reliability diagrams, calibration errors and recalibration."""
+"""Does a confidence of 90 % mean that 90 % are right? Reliability diagrams and calibration errors."""
 
 from __future__ import annotations
 
@@ -8,23 +8,44 @@ from typing import Any
 import numpy as np
 
 from protoattend.errors import UserError
-from protoattend.uncertainty.checks import (
-    checked_class_shares,
-    checked_probabilities,
-    checked_shares,
-    require_numbers,
-    require_shares,
-)
+from protoattend.uncertainty.checks import checked_probabilities, checked_shares
+from protoattend.uncertainty.recalibration import Recalibration, fit_isotonic, fit_temperature, scale_temperature
 
-TEMPERATURES = (0.05, 20.0)  # the range searched: where all predictions are right, the best one would be 0
+__all__ = [
+    "Recalibration",
+    "Reliability",
+    "adaptive_calibration_error",
+    "adaptive_reliability",
+    "brier_score",
+    "expected_calibration_error",
+    "fit_isotonic",
+    "fit_temperature",
+    "multiclass_brier_score",
+    "reliability",
+    "scale_temperature",
+]
 
 
 @dataclass(frozen=True)
 class Reliability:
     """Predictions in bins of confidence: how many, how confident and how often right.
 
-    An empty bin has NaN for the latter two. A bin holds confidences above its lower edge up to its upper one; `edges`
-    are `(k + 1,)`, all else `(k,)`.
+    Attributes
+    ----------
+    edges : ndarray of shape (k + 1,)
+        A bin holds confidences above its lower edge up to its upper one.
+    counts : ndarray of int of shape (k,)
+        How many predictions are in each.
+    confidence, accuracy : ndarray of shape (k,)
+        Their mean confidence, and the share that is right; NaN in an empty bin.
+    name : str, default=""
+        What it is called in a plot.
+
+    Examples
+    --------
+    >>> diagram = reliability([0.95, 0.85, 0.95, 0.85], [True, True, True, False])
+    >>> round(diagram.ece, 3), round(diagram.largest_gap, 3)
+    (0.2, 0.35)
     """
 
     edges: np.ndarray
@@ -44,7 +65,17 @@ class Reliability:
         return float(np.nanmax(np.abs(self.confidence - self.accuracy)))
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw accuracy by confidence, with the number of samples of each bin above it; return the axis."""
+        """Draw accuracy by confidence, with the number of samples of each bin above it.
+
+        Parameters
+        ----------
+        ax : matplotlib axis or None, default=None
+            Where to draw; None makes a new figure.
+
+        Returns
+        -------
+        matplotlib axis
+        """
         from protoattend.viz.curves import draw_reliability
 
         bins = {"counts": self.counts, "confidence": self.confidence, "accuracy": self.accuracy}
@@ -52,8 +83,30 @@ class Reliability:
 
 
 def reliability(confidence: Any, correct: Any, *, bins: int = 10, name: str = "") -> Reliability:
-    """Return the reliability diagram in `bins` bins of equal width (the paper's).
+    """Return the reliability diagram in bins of equal width (the paper's).
 
+    Parameters
+    ----------
+    confidence : array-like of shape (n,)
+        Read as a probability: from 0 to 1.
+    correct : array-like of bool of shape (n,)
+        Whether each prediction is right.
+    bins : int, default=10
+        How many.
+    name : str, default=""
+        What it is called in a plot.
+
+    Returns
+    -------
+    Reliability
+
+    Raises
+    ------
+    UserError
+        Where confidence leaves [0, 1], the arrays do not fit together, or bins is below 1.
+
+    Examples
+    --------
     >>> reliability([0.95, 0.85, 0.95, 0.85], [True, True, True, False], bins=10).accuracy[-2:].tolist()
     [0.5, 1.0]
     """
@@ -64,7 +117,33 @@ def reliability(confidence: Any, correct: Any, *, bins: int = 10, name: str = ""
 
 
 def adaptive_reliability(confidence: Any, correct: Any, *, bins: int = 10, name: str = "") -> Reliability:
-    """Return the reliability diagram in up to `bins` bins of as equal numbers of samples as ties allow."""
+    """Return the reliability diagram in up to `bins` bins of as equal numbers of samples as ties allow.
+
+    Parameters
+    ----------
+    confidence : array-like of shape (n,)
+        Read as a probability: from 0 to 1.
+    correct : array-like of bool of shape (n,)
+        Whether each prediction is right.
+    bins : int, default=10
+        How many, at the most.
+    name : str, default=""
+        What it is called in a plot.
+
+    Returns
+    -------
+    Reliability
+
+    Raises
+    ------
+    UserError
+        Where confidence leaves [0, 1], the arrays do not fit together, or bins is below 1.
+
+    Examples
+    --------
+    >>> adaptive_reliability([0.99, 0.98, 0.97, 0.6], [True, True, False, False], bins=2).counts.tolist()
+    [2, 2]
+    """
     confidence, correct = checked_shares(confidence, correct)
     _require_bins(bins)
     values, which, counts = np.unique(confidence, return_inverse=True, return_counts=True)
@@ -78,102 +157,122 @@ def adaptive_reliability(confidence: Any, correct: Any, *, bins: int = 10, name:
 
 
 def expected_calibration_error(confidence: Any, correct: Any, *, bins: int = 15) -> float:
-    """Return the ECE over bins of equal width: 0 where confidence is accuracy."""
+    """Return the ECE over bins of equal width: 0 where confidence is accuracy.
+
+    Parameters
+    ----------
+    confidence : array-like of shape (n,)
+        Read as a probability: from 0 to 1.
+    correct : array-like of bool of shape (n,)
+        Whether each prediction is right.
+    bins : int, default=15
+        How many.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    UserError
+        Where confidence leaves [0, 1], the arrays do not fit together, or bins is below 1.
+
+    Notes
+    -----
+    ECE = sum_b (n_b / n) |mean confidence of b - accuracy of b|.
+
+    Examples
+    --------
+    >>> round(expected_calibration_error([0.9, 0.9, 0.9, 0.9], [True, True, True, False]), 3)
+    0.15
+    """
     return reliability(confidence, correct, bins=bins).ece
 
 
 def adaptive_calibration_error(confidence: Any, correct: Any, *, bins: int = 15) -> float:
-    """Return the ECE over bins of equal numbers of samples, which does not hide gaps where most samples are."""
+    """Return the ECE over bins of equal numbers of samples, which does not hide gaps where most samples are.
+
+    Parameters
+    ----------
+    confidence : array-like of shape (n,)
+        Read as a probability: from 0 to 1.
+    correct : array-like of bool of shape (n,)
+        Whether each prediction is right.
+    bins : int, default=15
+        How many, at the most.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    UserError
+        Where confidence leaves [0, 1], the arrays do not fit together, or bins is below 1.
+
+    Examples
+    --------
+    >>> round(adaptive_calibration_error([0.9, 0.9, 0.6, 0.6], [True, True, True, False], bins=2), 3)
+    0.1
+    """
     return adaptive_reliability(confidence, correct, bins=bins).ece
 
 
 def brier_score(confidence: Any, correct: Any) -> float:
-    """Return the mean squared difference of confidence and being right: from 0, perfect, to 1."""
+    """Return the mean squared difference of confidence and being right: from 0, perfect, to 1.
+
+    Parameters
+    ----------
+    confidence : array-like of shape (n,)
+        Read as a probability: from 0 to 1.
+    correct : array-like of bool of shape (n,)
+        Whether each prediction is right.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    UserError
+        Where confidence leaves [0, 1], or the arrays do not fit together.
+
+    Examples
+    --------
+    >>> brier_score([1.0, 0.5], [True, False])
+    0.125
+    """
     confidence, correct = checked_shares(confidence, correct)
     return float(((confidence - correct) ** 2).mean())
 
 
 def multiclass_brier_score(probabilities: Any, labels: Any) -> float:
-    """Return Brier's score of probabilities `(n, C)` for class numbers `(n,)`: from 0, perfect, to 2."""
+    """Return Brier's score of the probabilities of all classes: from 0, perfect, to 2.
+
+    Parameters
+    ----------
+    probabilities : array-like of shape (n, n_classes)
+        From 0 to 1.
+    labels : array-like of int of shape (n,)
+        The true classes, as columns of `probabilities`.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    UserError
+        Where probabilities leave [0, 1], or labels are no columns of them.
+
+    Examples
+    --------
+    >>> multiclass_brier_score([[1.0, 0.0], [0.5, 0.5]], [0, 1])
+    0.25
+    """
     shares, numbers = checked_probabilities(probabilities, labels)
     truth = np.eye(shares.shape[1])[numbers]
     return float(((shares - truth) ** 2).sum(1).mean())
-
-
-@dataclass(frozen=True)
-class Recalibration:
-    """What labelled samples teach about scores: a temperature for probabilities, a monotone map for confidence.
-
-    The map is linear between its corners, `confidences` and `accuracies`, both `(k,)` and ascending.
-    """
-
-    temperature: float
-    confidences: np.ndarray
-    accuracies: np.ndarray
-
-    @classmethod
-    def fit(cls, probabilities: Any, labels: Any, *, confidence: Any, correct: Any) -> Recalibration:
-        """Learn both from samples unseen in training: the likeliest temperature, and isotonic regression."""
-        confidences, accuracies = fit_isotonic(confidence, correct)
-        return cls(fit_temperature(probabilities, labels), confidences, accuracies)
-
-    def state(self) -> dict[str, Any]:
-        """Return it as JSON can hold it."""
-        corners = [self.confidences.tolist(), self.accuracies.tolist()]
-        return {"temperature": self.temperature, "isotonic": corners}
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Recalibration:
-        confidences, accuracies = map(np.array, state["isotonic"])
-        return cls(state["temperature"], confidences, accuracies)
-
-    def probabilities(self, probabilities: Any) -> np.ndarray:
-        """Return probabilities `(n, C)` at the learned temperature; the order of classes stays."""
-        return scale_temperature(probabilities, self.temperature)
-
-    def confidence(self, confidence: Any) -> np.ndarray:
-        """Return how often predictions of such confidence were right; the order of samples stays, up to new ties."""
-        given = np.asarray(confidence, dtype=float)
-        require_numbers(given, "confidence")
-        require_shares(given, "confidence")
-        return np.interp(given, self.confidences, self.accuracies)
-
-
-def fit_isotonic(confidence: Any, correct: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return the corners of the monotone map from confidence to accuracy that fits best (isotonic regression)."""
-    from sklearn.isotonic import IsotonicRegression
-
-    confidence, correct = checked_shares(confidence, correct)
-    fitted = IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip").fit(confidence, correct.astype(float))
-    return np.asarray(fitted.X_thresholds_, dtype=float), np.asarray(fitted.y_thresholds_, dtype=float)
-
-
-def fit_temperature(probabilities: Any, labels: Any) -> float:
-    """Return the temperature at which softmax(log p / T) makes the labels `(n,)` likeliest, in 0.05..20."""
-    from scipy.optimize import minimize_scalar
-
-    shares, numbers = checked_probabilities(probabilities, labels)
-    logits = _log(shares)
-    own = logits[np.arange(len(numbers)), numbers]
-
-    def loss(inverse: float) -> float:
-        return float((_log_sum_exp(inverse * logits) - inverse * own).mean())
-
-    bounds = (1 / TEMPERATURES[1], 1 / TEMPERATURES[0])
-    found = minimize_scalar(loss, bounds=bounds, method="bounded", options={"xatol": 1e-6})  # convex in 1 / T
-    return float(1 / found.x)
-
-
-def scale_temperature(probabilities: Any, temperature: float) -> np.ndarray:
-    """Return softmax(log p / T) `(n, C)`: above 1 less confident, below 1 more.
-
-    >>> scale_temperature([[0.8, 0.2]], 2.0).round(3).tolist()
-    [[0.667, 0.333]]
-    """
-    if not temperature > 0:
-        raise UserError(f"temperature must be above 0, but got {temperature}; 1 changes nothing.")
-    logits = _log(checked_class_shares(probabilities)) / temperature
-    return np.exp(logits - _log_sum_exp(logits)[:, None])
 
 
 def _binned(
@@ -190,12 +289,3 @@ def _binned(
 def _require_bins(bins: int) -> None:
     if bins < 1:
         raise UserError(f"bins must be at least 1, but got {bins}; 10 is common.")
-
-
-def _log(shares: np.ndarray) -> np.ndarray:
-    return np.log(np.maximum(shares, np.finfo(float).tiny))  # an impossible class stays impossible, and finite
-
-
-def _log_sum_exp(logits: np.ndarray) -> np.ndarray:
-    highest = logits.max(1)
-    return highest + np.log(np.exp(logits - highest[:, None]).sum(1))

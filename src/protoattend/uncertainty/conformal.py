@@ -17,9 +17,27 @@ from protoattend.uncertainty.checks import checked_by_class, require_class_numbe
 
 @dataclass(frozen=True)
 class Conformal:
-    """The ascending nonconformity of calibration samples, how little speaks for their true class, and those classes.
+    """Split conformal prediction: sets of classes that hold the true one at least a given share of the time.
 
-    `labels` are class numbers in the order of `nonconformity`; -1 where they are not known.
+    Attributes
+    ----------
+    nonconformity : ndarray of shape (n,)
+        How little speaks for the true class of each calibration sample, ascending.
+    labels : ndarray of int of shape (n,)
+        These classes, in the same order; -1 where they are not known.
+
+    Notes
+    -----
+    The nonconformity of class c is 1 - support_c. A set holds the classes whose nonconformity is at most the
+    ceil((n + 1) coverage)-th smallest of the calibration samples, so P(true class in set) >= coverage for samples drawn
+    alike (Vovk et al., 2005). It may be empty: too little speaks for any class.
+
+    Examples
+    --------
+    >>> support = np.tile([[0.8, 0.2], [0.3, 0.7]], (10, 1))
+    >>> conformal = Conformal.fit(support, np.tile([0, 1], 10))
+    >>> conformal.sets(np.array([[0.9, 0.1], [0.5, 0.5]]), coverage=0.9).tolist()
+    [[True, False], [False, False]]
     """
 
     nonconformity: np.ndarray
@@ -27,7 +45,24 @@ class Conformal:
 
     @classmethod
     def fit(cls, support: np.ndarray, labels: np.ndarray) -> Conformal:
-        """Learn from what speaks for each class `(n, C)` and the true class numbers `(n,)` of unseen samples."""
+        """Learn from samples unseen in training.
+
+        Parameters
+        ----------
+        support : ndarray of shape (n, n_classes)
+            What speaks for each class, such as class mass or probabilities.
+        labels : ndarray of int of shape (n,)
+            The true classes, as columns of `support`.
+
+        Returns
+        -------
+        Conformal
+
+        Raises
+        ------
+        UserError
+            Where there are no samples, or labels are no columns of support.
+        """
         if len(support) == 0 or len(support) != len(labels):
             raise UserError(
                 f"calibration needs samples with one label each, but there are {len(support)} samples and "
@@ -51,15 +86,48 @@ class Conformal:
         return cls(np.array(state["nonconformity"]), np.array(state["labels"]))
 
     def sets(self, support: np.ndarray, coverage: float) -> np.ndarray:
-        """Return `(n, C)`, true for the classes in each set; the true one is inside at least `coverage` of the time.
+        """Return which classes are in the set of each sample.
 
         The probability is over calibration samples and new ones together, drawn alike. Rare classes may be covered less
         than frequent ones; `sets_by_class` covers each.
+
+        Parameters
+        ----------
+        support : ndarray of shape (m, n_classes)
+            As in `fit`, of new samples.
+        coverage : float
+            How often, at least, the true class is to be in its set; above 0 and below 1.
+
+        Returns
+        -------
+        ndarray of bool of shape (m, n_classes)
+
+        Raises
+        ------
+        UserError
+            Where there were too few calibration samples for this coverage.
         """
         return 1 - checked_by_class(support, "support") <= _quantile(self.nonconformity, coverage, "")
 
     def sets_by_class(self, support: np.ndarray, coverage: float) -> np.ndarray:
-        """Return `(n, C)` as `sets` does, for which the guarantee holds among the samples of each class on its own."""
+        """Return sets as `sets` does, for which the guarantee holds among the samples of each class on its own.
+
+        Parameters
+        ----------
+        support : ndarray of shape (m, n_classes)
+            As in `fit`, of new samples.
+        coverage : float
+            How often, at least, the true class is to be in its set; above 0 and below 1.
+
+        Returns
+        -------
+        ndarray of bool of shape (m, n_classes)
+
+        Raises
+        ------
+        UserError
+            Where there were too few calibration samples of some class for this coverage.
+        """
         speaking = checked_by_class(support, "support")
         limits = [
             _quantile(self.nonconformity[self.labels == c], coverage, f" of class number {c}")

@@ -14,6 +14,18 @@ import numpy as np
 
 from protoattend.errors import UserError
 from protoattend.uncertainty.checks import checked, checked_flags, require_numbers, require_share
+from protoattend.uncertainty.risk_coverage import RiskCoverage, risk_coverage
+
+__all__ = [
+    "AucCoverage",
+    "RiskCoverage",
+    "accuracy_at_coverage",
+    "auc_coverage",
+    "coverage_at_accuracy",
+    "guaranteed_threshold",
+    "risk_coverage",
+    "threshold_for_accuracy",
+]
 
 # Thresholds that a guarantee may choose from, fixed before any sample is seen: fine where confidence is high. The first
 # is just below 1, as the weights of prototypes that all agree may sum to 0.99999994.
@@ -24,77 +36,30 @@ GRID = (
 STRIDE = 5  # of the grid: how many thresholds lie between those that get a share of the error probability
 
 
-@dataclass(frozen=True)
-class RiskCoverage:
-    """The error among the answers (risk) against the share answered (coverage), at every threshold that exists.
-
-    `thresholds` `(k,)` are the distinct confidences, descending; at each, `answered` samples have at least that
-    confidence and `errors` of them are wrong. `name` is shown in a plot.
-    """
-
-    thresholds: np.ndarray
-    answered: np.ndarray
-    errors: np.ndarray
-    name: str = ""
-
-    @property
-    def coverage(self) -> np.ndarray:
-        return self.answered / self.answered[-1]
-
-    @property
-    def risk(self) -> np.ndarray:
-        return self.errors / self.answered
-
-    @property
-    def accuracy(self) -> np.ndarray:
-        return (self.answered - self.errors) / self.answered
-
-    def risk_of_most_confident(self) -> np.ndarray:
-        """Return `(n,)`: the risk when the k most confident samples are answered, for k = 1..n, expected over ties."""
-        counts = np.arange(1, self.answered[-1] + 1)
-        return np.interp(counts, np.append(0, self.answered), np.append(0, self.errors)) / counts
-
-    @property
-    def aurc(self) -> float:
-        """The area under the curve: the mean risk of the k most confident samples over k = 1..n; lower is better."""
-        return float(self.risk_of_most_confident().mean())
-
-    @property
-    def e_aurc(self) -> float:
-        """The excess of `aurc` over that of a confidence that puts every error last; 0 is a perfect order."""
-        counts = np.arange(1, self.answered[-1] + 1)
-        right = self.answered[-1] - self.errors[-1]
-        return self.aurc - float((np.maximum(counts - right, 0) / counts).mean())
-
-    def plot(self, ax: Any = None) -> Any:
-        """Draw the curve; further ones drawn on the same axis are compared with it. Return the axis.
-
-        A dotted beginning is what no threshold reaches: so many samples share the highest confidence.
-        """
-        from protoattend.viz.curves import draw_risk_coverage
-
-        risk, reachable = self.risk_of_most_confident(), int(self.answered[0])
-        return draw_risk_coverage(ax, risk, reachable=reachable, aurc=self.aurc, name=self.name)
-
-
-def risk_coverage(confidence: Any, correct: Any, *, name: str = "") -> RiskCoverage:
-    """Return the risk-coverage curve of predictions with this confidence, of which `correct` are right.
-
-    >>> curve = risk_coverage([0.9, 0.9, 0.4, 0.2], [True, True, False, True])
-    >>> curve.coverage.tolist(), curve.errors.tolist()
-    ([0.5, 0.75, 1.0], [0, 1, 1])
-    """
-    confidence, correct = checked(confidence, correct)
-    order = np.argsort(-confidence, kind="stable")
-    descending, wrong = confidence[order], np.cumsum(~correct[order])
-    last_of_ties = np.flatnonzero(np.append(descending[1:] != descending[:-1], True))
-    return RiskCoverage(descending[last_of_ties], last_of_ties + 1, wrong[last_of_ties], name)
-
-
 def accuracy_at_coverage(confidence: Any, correct: Any, coverage: float) -> float:
     """Return the accuracy on the most confident `coverage` of the samples.
 
-    >>> accuracy_at_coverage(np.array([0.9, 0.8, 0.1]), np.array([True, True, False]), 2 / 3)
+    Parameters
+    ----------
+    confidence : array-like of shape (n,)
+        Higher is answered first; of samples that tie at the limit, it is the mean over all their orders.
+    correct : array-like of bool of shape (n,)
+        Whether each prediction is right.
+    coverage : float
+        Share of the samples that is answered, above 0 and at most 1.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    UserError
+        Where coverage is out of range, or the arrays do not fit together.
+
+    Examples
+    --------
+    >>> accuracy_at_coverage([0.9, 0.8, 0.1], [True, True, False], 2 / 3)
     1.0
     """
     risk = risk_coverage(confidence, correct).risk_of_most_confident()
@@ -103,14 +68,66 @@ def accuracy_at_coverage(confidence: Any, correct: Any, coverage: float) -> floa
 
 
 def coverage_at_accuracy(confidence: Any, correct: Any, accuracy: float) -> float:
-    """Return the largest share of samples that a threshold can answer at `accuracy`; 0 where none can."""
+    """Return the largest share of samples that a threshold can answer at `accuracy`; 0 where none can.
+
+    Parameters
+    ----------
+    confidence : array-like of shape (n,)
+        Higher is answered first.
+    correct : array-like of bool of shape (n,)
+        Whether each prediction is right.
+    accuracy : float
+        Wanted among the answers, above 0 and at most 1.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    UserError
+        Where accuracy is out of range, or the arrays do not fit together.
+
+    Examples
+    --------
+    >>> coverage_at_accuracy([0.9, 0.8, 0.4, 0.2], [True, True, True, False], 1.0)
+    0.75
+    """
     curve = risk_coverage(confidence, correct)
     require_share(accuracy, "accuracy")
     return float(curve.coverage[curve.accuracy >= accuracy].max(initial=0.0))
 
 
 def threshold_for_accuracy(confidence: Any, correct: Any, accuracy: float) -> float:
-    """Return the lowest confidence such that the answers at or above it are right at least `accuracy` of the time."""
+    """Return the lowest confidence such that the answers at or above it are right at least `accuracy` of the time.
+
+    Parameters
+    ----------
+    confidence : array-like of shape (n,)
+        Higher is answered first.
+    correct : array-like of bool of shape (n,)
+        Whether each prediction is right.
+    accuracy : float
+        Wanted among the answers, above 0 and at most 1.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    UserError
+        Where no threshold reaches it on these samples; the message says what the best one reaches.
+
+    Notes
+    -----
+    It holds on these samples. For new ones there is `guaranteed_threshold`.
+
+    Examples
+    --------
+    >>> threshold_for_accuracy([0.9, 0.8, 0.4, 0.2], [True, True, True, False], 1.0)
+    0.4
+    """
     curve = risk_coverage(confidence, correct)
     require_share(accuracy, "accuracy")
     possible = curve.thresholds[curve.accuracy >= accuracy]
@@ -127,14 +144,44 @@ def guaranteed_threshold(
 ) -> float:
     """Return the lowest threshold of `grid` for which `accuracy` is proven beyond these samples.
 
-    The guarantee: let these be independent samples of some distribution, seen neither in training nor when the grid was
-    chosen. Then with probability of at least `guarantee` over their draw, a new sample of that distribution that is
-    answered (confidence >= threshold) is answered rightly with probability of at least `accuracy`.
+    Parameters
+    ----------
+    confidence : array-like of shape (n,)
+        Of samples seen neither in training nor when the grid was chosen.
+    correct : array-like of bool of shape (n,)
+        Whether each prediction is right.
+    accuracy : float
+        To be proven for answers to new samples, above 0 and below 1.
+    guarantee : float, default=0.95
+        Probability, over the draw of these samples, that what is returned is right; above 0 and below 1.
+    grid : array-like of float, default=GRID
+        Thresholds to choose from, fixed before any sample is seen.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    UserError
+        Where none is proven; the message says how many samples it takes at least.
+
+    Notes
+    -----
+    The guarantee: let these be independent samples of some distribution. Then with probability of at least `guarantee`
+    over their draw, a new sample of that distribution that is answered (confidence >= threshold) is answered rightly
+    with probability of at least `accuracy`.
 
     Choosing the threshold on the same samples is allowed for: each threshold is an exact binomial test that accuracy is
     too low, and the tests go from the highest threshold down the grid by the fallback procedure (Wiens, 2003), which
     keeps the probability of any wrong proof below 1 - guarantee whatever the dependence. Every fifth threshold gets an
     equal share of that probability, and a proven threshold hands all it had to the next one.
+
+    Examples
+    --------
+    >>> confidence = np.linspace(0.5, 1.0, 1000)
+    >>> guaranteed_threshold(confidence, confidence > 0.6, accuracy=0.9)
+    0.6
     """
     from scipy.stats import binom
 
@@ -170,7 +217,22 @@ def guaranteed_threshold(
 class AucCoverage:
     """The area under the ROC curve of the answers against the share answered, as the paper shows for ISIC Melanoma.
 
-    Where the answers are of one class only there is no such area and `auc` is NaN.
+    Attributes
+    ----------
+    thresholds : ndarray of shape (k,)
+        Confidences, descending.
+    coverage : ndarray of shape (k,)
+        The share answered at each.
+    auc : ndarray of shape (k,)
+        The AUC among the answers; NaN where these are of one class only.
+    name : str, default=""
+        What it is called in a plot.
+
+    Examples
+    --------
+    >>> curve = auc_coverage([0.9, 0.8, 0.3, 0.2], [0.9, 0.1, 0.3, 0.6], [True, False, True, False])
+    >>> curve.coverage.tolist(), curve.auc.tolist()
+    ([0.25, 0.5, 0.75, 1.0], [nan, 1.0, 1.0, 0.75])
     """
 
     thresholds: np.ndarray
@@ -179,7 +241,17 @@ class AucCoverage:
     name: str = ""
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the curve; further ones drawn on the same axis are compared with it. Return the axis."""
+        """Draw the curve; further ones drawn on the same axis are compared with it.
+
+        Parameters
+        ----------
+        ax : matplotlib axis or None, default=None
+            Where to draw; None makes a new figure.
+
+        Returns
+        -------
+        matplotlib axis
+        """
         from protoattend.viz.curves import draw_auc_coverage
 
         return draw_auc_coverage(ax, self.coverage, self.auc, name=self.name)
@@ -188,7 +260,32 @@ class AucCoverage:
 def auc_coverage(confidence: Any, scores: Any, positive: Any, *, name: str = "", points: int = 100) -> AucCoverage:
     """Return the AUC of `scores` for telling `positive` samples from others, among those of enough confidence.
 
-    It is measured at up to `points` of the confidences that occur, spread evenly over coverage.
+    Parameters
+    ----------
+    confidence : array-like of shape (n,)
+        Higher is answered first.
+    scores : array-like of shape (n,)
+        Higher for positive samples, such as their probability.
+    positive : array-like of bool of shape (n,)
+        Which samples are of the positive class.
+    name : str, default=""
+        What the curve is called in a plot.
+    points : int, default=100
+        At how many of the confidences that occur it is measured at the most, spread evenly over coverage.
+
+    Returns
+    -------
+    AucCoverage
+
+    Raises
+    ------
+    UserError
+        Where all samples are of one class, or the arrays do not fit together.
+
+    Examples
+    --------
+    >>> auc_coverage([0.9, 0.8, 0.3], [0.9, 0.1, 0.0], [True, False, True]).auc.tolist()
+    [nan, 1.0, 0.5]
     """
     from sklearn.metrics import roc_auc_score
 

@@ -2,9 +2,9 @@
 
     meta.json            version, count, next_id, the model's fingerprint, how keys are rounded; of each file dtype,
                          shape, bytes and sha256
-    ids.npy ...          the columns (storage/columns.py); weights.npy, how many times each row counts, is not there
+    ids.npy ...          the columns (columns.py); weights.npy, how many times each row counts, is not there
                          where that is once; source.npy is the samples, excerpts.npy what is kept of them (previews.py)
-    edits/00000001/ ...  edits since, in order (storage/edit_log.py)
+    edits/00000001/ ...  edits since, in order (edit_log.py)
 
 Many processes write shards, each of them such a folder; `merge_shards` makes one of them, writing its meta.json last.
 Format versions 1 and 2 are still read.
