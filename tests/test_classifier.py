@@ -34,14 +34,14 @@ def test_probabilities_and_predictions_agree(any_kind: Kind) -> None:
     np.testing.assert_array_equal(classifier.classes_[proba.argmax(1)], classifier.predict(X))
 
 
-def test_confidence_is_the_prototype_weight_on_the_prediction(any_kind: Kind) -> None:
+def test_agreement_is_the_prototype_weight_on_the_prediction(any_kind: Kind) -> None:
     classifier, X, _ = any_kind
     some = X[:30]
     explanations = classifier.explain(some, top=10_000)
     for e, c, p in zip(explanations, classifier.confidence(some), classifier.predict(some), strict=True):
-        assert e.prediction == p
+        assert (e.prediction, e.confidence) == (p, pytest.approx(c))
         by_hand = sum(prototype.weight for prototype in e.prototypes if prototype.label == p)
-        assert by_hand == pytest.approx(c, abs=1e-5)
+        assert by_hand == pytest.approx(e.agreement, abs=1e-5)
         assert sum(prototype.weight for prototype in e.prototypes) == pytest.approx(1, abs=1e-4)
 
 

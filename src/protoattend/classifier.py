@@ -200,7 +200,7 @@ class ProtoAttendClassifier(ExplainMethods, UncertaintyMethods, MonitoringMethod
         >>> clf.predict(X[:3])
         array([0, 0, 0])
         """
-        predicted = self._decide(X).predicted.numpy()
+        predicted = self._decide(X, confidence=False).predicted.numpy()
         return self.classes_[predicted]
 
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -224,7 +224,7 @@ class ProtoAttendClassifier(ExplainMethods, UncertaintyMethods, MonitoringMethod
         >>> clf.predict_proba(X[:2]).sum(axis=1).round(6)
         array([1., 1.])
         """
-        return self._decide(X).probabilities.numpy()
+        return self._decide(X, confidence=False).probabilities.numpy()
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Return the logits of each row, of two classes their difference.
@@ -247,7 +247,7 @@ class ProtoAttendClassifier(ExplainMethods, UncertaintyMethods, MonitoringMethod
         >>> clf.decision_function(X[:2]).shape
         (2, 3)
         """
-        logits = self._decide(X).logits.numpy()
+        logits = self._decide(X, confidence=False).logits.numpy()
         return logits[:, 1] - logits[:, 0] if len(self.classes_) == 2 else logits
 
     # -- keeping ------------------------------------------------------------------------------------------------------
@@ -340,9 +340,9 @@ class ProtoAttendClassifier(ExplainMethods, UncertaintyMethods, MonitoringMethod
         source = self._source(X)
         return encode(self.model_, self.inputs_.tensor(source)), [self.inputs_.preview(row) for row in source]
 
-    def _decide(self, X: Any) -> Attention:
+    def _decide(self, X: Any, *, confidence: bool = True) -> Attention:
         queries = self._encode(X).queries
-        return self.database_.decide(queries)
+        return self.database_.decide(queries, confidence=confidence)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "database_")

@@ -165,6 +165,9 @@ class Recipe:
         (self-distillation), or the label (the paper).
     patience : int or None, default=None
         Stop after this many validations in a row without a good epoch; None trains for all epochs.
+    likeness : float, default=0.1
+        How much the likeness of inputs adds to what attention has learned, after training: among candidates that it
+        holds equal, those become prototypes that look alike. 0 is the paper's.
     test_time_augmentation : TestTimeAugmentation or None, default=None
         Inputs and candidates are read as the mean over mirrored and shifted images, which is more accurate where
         `augment` taught the encoder to ignore such changes, and takes longer.
@@ -193,6 +196,7 @@ class Recipe:
     attention_weight: Annotated[float, _ABOVE_0] = 0.1
     attention_target: Annotated[str, _one_of(ATTENTION_TARGETS)] = "own"
     patience: Annotated[int | None, _or(None, _count(1))] = None
+    likeness: Annotated[float, _AT_LEAST_0] = 0.1
     test_time_augmentation: Annotated[TestTimeAugmentation | None, _or(None, _CHANGES)] = None
     fixed_columns: Annotated[Mapping[str, Column] | None, _or(None, _columns)] = None
     clip_norm: Annotated[float, _ABOVE_0] = 20.0

@@ -21,6 +21,7 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 from protoattend.config import Recipe, Settings
+from protoattend.core.likeness import Likeness
 from protoattend.core.model import ProtoAttend
 from protoattend.core.schedule import SCHEDULES, OneCycle
 from protoattend.data.inputs import Inputs, inputs_from_state
@@ -29,6 +30,7 @@ from protoattend.data.tables import Column
 from protoattend.database.encode import KEY_LAYERS_OF_OLD, encode
 from protoattend.database.store import CandidateDatabase
 from protoattend.encoders.build import Encoder, wrap_encoder
+from protoattend.encoders.parts import describe, make_part
 from protoattend.encoders.pretrained import Frozen, Pretrained
 from protoattend.encoders.test_time_augmentation import TestTimeAugmentation
 from protoattend.errors import BadFile, MissingSamples, StaleDatabase, UserError
@@ -63,6 +65,7 @@ def save(saved: Saved, folder: str | os.PathLike[str], *, excerpts: bool = False
         "settings": _settings_to_json(saved.settings),
         "encoder": _encoder_to_json(saved.settings.encoder, model),
         "keys_of_one_length": len(model.key) > KEY_LAYERS_OF_OLD,
+        "likeness": model.likeness and {"sketch": describe(model.likeness.sketch), "rank": model.likeness.rank},
         "inputs": {"kind": database.inputs.kind, "state": database.inputs.state()},
         "classes": _classes_to_json(database.classes.values),
         "history": asdict(saved.history),
@@ -98,11 +101,12 @@ def load(folder: str | os.PathLike[str], own: nn.Module | Pretrained | None) -> 
     inputs = inputs_from_state(meta["inputs"]["kind"], meta["inputs"]["state"], tokenizer)
     classes = Classes(_classes_from_json(meta["classes"]))
     encoder = _make_encoder(described, settings.encoder, inputs)
-    model = ProtoAttend(
-        encoder, len(classes), d_att=settings.d_att, d_out=settings.d_out, normalize=settings.normalize
-    ).to(resolve_device(settings.device))
+    model = ProtoAttend(encoder, len(classes), d_att=settings.d_att, d_out=settings.d_out, normalize=settings.normalize)
     if not meta["keys_of_one_length"]:
         model.key = nn.Sequential(*list(model.key)[:KEY_LAYERS_OF_OLD])
+    if meta["likeness"] is not None:
+        model.likeness = Likeness(make_part(meta["likeness"]["sketch"]), meta["likeness"]["rank"])
+    model.to(resolve_device(settings.device))
     try:
         model.load_state_dict(_frozen_state(model) | state)
     except RuntimeError as error:

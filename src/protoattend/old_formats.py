@@ -32,6 +32,7 @@ def upgraded(folder: Path, meta: Mapping[str, Any], state: Mapping[str, Tensor])
         "encoder": {"own": own, "name": settings["encoder"], "test_time_augmentation": recipe.get(MOVED["views"])}
         | _parts(own, settings["encoder"], meta["inputs"], state),
         "keys_of_one_length": meta.get("keys_of_one_length", False),
+        "likeness": None,
         "recalibration": meta.get("recalibration"),
         "reading": _reading(folder / "reading.json"),
     }

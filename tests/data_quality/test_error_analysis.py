@@ -32,7 +32,7 @@ def dense(classifier: ProtoAttendClassifier, X: np.ndarray) -> tuple[np.ndarray,
     with torch.no_grad():
         queries = model.encode(classifier.inputs_.tensor(classifier.inputs_.source(X))).queries
     scores = attention_scores(queries, database.rows.keys, database.temperature)
-    return sparsemax(scores).numpy(), database.class_scores.numpy()
+    return sparsemax(scores, exclude=~database.deciding).numpy(), database.class_scores.numpy()
 
 
 def test_mistakes_against_dense_attention(noisy_wine: Any) -> None:
@@ -118,7 +118,7 @@ def test_contrast_turns_the_decision_at_the_needed_weight(noisy_wine: Any) -> No
     assert tested > 10
     best = classifier.contrast(X[:1], 1, top=1)[0].rivals[0].prototype.index
     queries, rows = classifier._encode(X[:1]).queries, classifier.database_.rows
-    of_label = np.flatnonzero(classifier.database_.labels == 1)
+    of_label = np.flatnonzero((classifier.database_.labels == 1) & classifier.database_.deciding.numpy())
     assert best == of_label[int((queries @ rows.keys[of_label].T).argmax())]
     assert "not" in repr(classifier.contrast(X[:1], 1)[0])
     assert classifier.contrast(X[:1], 1)[0].plot() is not None
@@ -131,7 +131,7 @@ def test_contrast_of_rounded_keys(noisy_wine: Any, dtype: str) -> None:
     classifier, X, _ = noisy_wine
     rounded = copy.copy(classifier)
     rounded.database_ = classifier.database_.quantize_keys(dtype)
-    of_label = np.flatnonzero(classifier.database_.labels == 1)
+    of_label = np.flatnonzero((classifier.database_.labels == 1) & classifier.database_.deciding.numpy())
     for query, contrast in zip(classifier._encode(X).queries, rounded.contrast(X, 1, top=3), strict=True):
         scores = rounded.database_.scores(query).numpy()
         best = np.sort(scores[of_label])[::-1][:3]

@@ -61,9 +61,9 @@ def test_no_temperature_is_above_the_highest_allowed(some: tuple[torch.Tensor, t
 
 
 def test_fit_sharpens_until_few_prototypes_decide() -> None:
-    as_learned, few = fitted(n_prototypes=None), fitted(n_prototypes=3)
-    assert typical(few) <= 3.5 < typical(as_learned)
-    first = [[e.prototypes[0].index for e in classifier.explain(X)] for classifier in (as_learned, few)]
+    many, few = fitted(n_prototypes=30), fitted(n_prototypes=3)
+    assert typical(few) <= 3.5 < typical(many)
+    first = [[e.prototypes[0].index for e in classifier.explain(X)] for classifier in (many, few)]
     assert first[0] == first[1], "the order of candidates stays as learned"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import entmax
 import pytest
@@ -264,7 +265,7 @@ def test_what_is_below_the_threshold_of_some_is_left_out_early(
 
 def test_flat_scores_leave_few_contenders() -> None:
     queries, candidates = random(4, 8) / 10, searchable(random(50_000, 8, seed=1))
-    found = search._contenders(queries / 8**0.5, candidates, None, 1000)
+    found = search._contenders(queries / 8**0.5, candidates, None, 1000, None)
     assert found is not None
     support = sum(len(each.weights) for each in prototypes(queries, candidates, normalize="sparsemax"))
     assert support <= len(found[0]) < 4 * support < 4 * 50_000 / 2
@@ -276,8 +277,8 @@ def test_the_split_for_memory_did_run(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes: list[tuple[int, bool]] = []
     contenders = search._contenders
 
-    def spy(queries: Tensor, keys: Tensor, own: Tensor | None, chunk: int) -> object:
-        found = contenders(queries, keys, own, chunk)
+    def spy(queries: Tensor, *others: Any) -> object:
+        found = contenders(queries, *others)
         sizes.append((len(queries), found is None))
         return found
 

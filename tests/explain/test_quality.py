@@ -110,7 +110,8 @@ def test_deciding_without_and_by_some_rows(wine_classifier: ProtoAttendClassifie
     np.testing.assert_allclose(ranker.probabilities(X, without=nothing), ranker.probabilities(X), atol=1e-5)
     one = np.arange(40)[:, None]
     alone = ranker.probabilities(X, only=one)
-    scores = wine_classifier.database_.class_scores.double().softmax(1).numpy()
+    database = wine_classifier.database_
+    scores = (database.class_scores.double() / database.readings.probability_temperature).softmax(1).numpy()
     np.testing.assert_allclose(alone, scores[:40], atol=1e-5)
     import copy
 
@@ -184,7 +185,7 @@ def test_report_of_a_classifier(digit_classifier: ProtoAttendClassifier, few_dig
     assert report.insertion > 0.3, "the top prototypes alone decide as all do, random ones do not"
     assert report.deletion >= -0.01
     assert report.stability > report.same_class / 10
-    assert report.learned > 0.5
+    assert report.learned > 0.3, "all but what likeness adds, which is no parameter"
     assert 0 < report.effective <= report.used <= 1
     assert 0 < report.busiest < 1
     ax = report.plot()

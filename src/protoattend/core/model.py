@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from protoattend.core.attention import relational_attention
 from protoattend.core.candidates import CandidateSource
+from protoattend.core.likeness import Likeness
 from protoattend.core.mixup import Mix
 from protoattend.core.normalize import normalizer
 
@@ -119,6 +120,7 @@ class ProtoAttend(nn.Module):
         self.decision = nn.Linear(d_out, n_classes, bias=False)
         self.temperature: Tensor
         self.register_buffer("temperature", torch.ones(()))
+        self.likeness: Likeness | None = None
 
     def encode(self, x: Tensor, mix: Mix | None = None) -> Encoded:
         """Return queries, keys and values of a batch: the encoder that inputs and candidates share.
@@ -141,7 +143,7 @@ class ProtoAttend(nn.Module):
         >>> model.encode(torch.randn(5, 8)).values.shape
         torch.Size([5, 64])
         """
-        return self._for_attention(self._features(x, mix))
+        return self._with_likeness(self._for_attention(self._features(x, mix)), x)
 
     def self_logits(self, x: Tensor, mix: Mix | None = None) -> Tensor:
         """Return y_hat(0) of eq. 2: the plain classifier, without attention.
@@ -168,6 +170,14 @@ class ProtoAttend(nn.Module):
         # Between equal ends lerp is exactly the identity; only its gradient is scaled.
         features = torch.lerp(features.detach(), features, self.attention_weight)
         return Encoded(self.query(features), self.key(features), self.value(features))
+
+    def _with_likeness(self, encoded: Encoded, x: Tensor) -> Encoded:
+        """Let queries and keys carry the likeness of inputs, which is no part of training."""
+        if self.likeness is None or self.training:
+            return encoded
+        of_queries, of_keys = self.likeness(x)
+        queries, keys = torch.cat([encoded.queries, of_queries], dim=1), torch.cat([encoded.keys, of_keys], dim=1)
+        return Encoded(queries, keys, encoded.values)
 
     def _features(self, x: Tensor, mix: Mix | None) -> Tensor:
         # On a GPU the encoder, nearly all of the work, trains in bfloat16; attention and decision stay exact.
@@ -211,7 +221,7 @@ class ProtoAttend(nn.Module):
         torch.Size([5, 20])
         """
         features = self._features(x, mix)
-        encoded = self._for_attention(features)
+        encoded = self._with_likeness(self._for_attention(features), x)
         resolved = candidates(self, encoded, exclude, sample_weight)
         weights = relational_attention(
             encoded.queries,

@@ -52,7 +52,8 @@ class Judge:
             shown = shown_prototypes(database, positions[:SHOWN], weights[:SHOWN], labels)
             explanation = Explanation(
                 prediction=issue.suggested_label,
-                confidence=float(mass[i, database.classes.number(issue.suggested_label)]),
+                confidence=float(found.support[i, database.classes.number(issue.suggested_label)].clamp(max=1.0)),
+                agreement=float(mass[i, database.classes.number(issue.suggested_label)]),
                 prototypes=tuple(replace(p, index=int(self.names[p.index])) for p in shown),
                 weights=weights.numpy(),
                 preview=self.preview(int(places[i])),

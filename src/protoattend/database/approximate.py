@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from protoattend.core.attention import ragged_class_mass
 from protoattend.database.attention import Attention, attention_of, joined
 from protoattend.database.searchable import Searchable
 from protoattend.errors import MissingExtra, UserError
@@ -45,6 +46,7 @@ class Search(Protocol):
         temperature: float = 1.0,
         own: Tensor | None = None,
         top: int | None = None,
+        flat: float | None = None,
     ) -> Attention: ...
 
 
@@ -231,6 +233,7 @@ class Approximation:
         temperature: float = 1.0,
         own: Tensor | None = None,
         top: int | None = None,
+        flat: float | None = None,
     ) -> Attention:
         """Return the attention among those found; `missed` bounds that of others if none scores above the last found.
 
@@ -244,8 +247,12 @@ class Approximation:
             scores = torch.einsum("bd,bkd->bk", some.double() / one, candidates.keys[found.positions].double())
             scores = scores.masked_fill(~found.there, -torch.inf)
             weigh = _softmax if normalize == "softmax" else _sparsemax
-            weights, missed = weigh(scores, found.counts, found.outside)
+            weights, missed = weigh(_decisive(scores, found.positions, candidates), found.counts, found.outside)
             inside = weights > 0
+            flat_mass = None
+            if flat is not None and normalize == "sparsemax":
+                shares, _ = _softmax(scores * (temperature / flat), found.counts, found.outside)
+                flat_mass = _class_mass(shares, found.positions, candidates)
             part = attention_of(
                 inside.nonzero()[:, 0],
                 found.positions[inside],
@@ -254,6 +261,7 @@ class Approximation:
                 largest_score=scores.amax(1).to(queries.dtype),
                 top=top,
                 missed=missed.to(queries.dtype),
+                flat_mass=flat_mass,
             )
             parts.append(part)
         return joined(parts)
@@ -342,6 +350,19 @@ def _sparsemax(scores: Tensor, counts: Tensor, outside: Tensor) -> tuple[Tensor,
     tau = (((heaviness * ordered).cumsum(1) - 1) / heaviness.cumsum(1)).amax(1, keepdim=True)
     weights = torch.where(shifted > tau, counts * (shifted - tau), 0.0)
     return weights, (outside * (_last(shifted) - tau.squeeze(1)).clamp(min=0)).clamp(max=1)
+
+
+def _decisive(scores: Tensor, positions: Tensor, candidates: Searchable) -> Tensor:
+    """Return the scores of the candidates that may decide; where a query finds none of those, of all found."""
+    away = torch.isin(positions, candidates.atypical) & scores.isfinite()
+    left = scores.masked_fill(away, -torch.inf)
+    return torch.where(left.isfinite().any(1, keepdim=True), left, scores)
+
+
+def _class_mass(weights: Tensor, positions: Tensor, candidates: Searchable) -> Tensor:
+    rows = torch.arange(len(weights))[:, None].expand_as(positions).flatten()
+    labels, n_classes = candidates.labels[positions].flatten(), candidates.class_scores.shape[1]
+    return ragged_class_mass(labels, weights.flatten(), n_classes, rows, len(weights))
 
 
 def _last(shifted: Tensor) -> Tensor:

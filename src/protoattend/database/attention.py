@@ -35,6 +35,10 @@ class Attention:
         Whether all candidates were looked at exactly.
     missed : Tensor of shape (B,) or None, default=None
         Where known, a bound on the weight of candidates left out.
+    flat_mass : Tensor of shape (B, C) or None, default=None
+        The class mass by the flat reading, which confidence is read from, where that was asked for.
+    probability_temperature : float, default=1.0
+        By which logits are divided for probabilities.
 
     Examples
     --------
@@ -56,6 +60,8 @@ class Attention:
     largest_score: Tensor
     exact: bool = True
     missed: Tensor | None = None
+    flat_mass: Tensor | None = None
+    probability_temperature: float = 1.0
 
     def __len__(self) -> int:
         return len(self.logits)
@@ -67,13 +73,26 @@ class Attention:
 
     @property
     def confidence(self) -> Tensor:
-        """C_i of eq. 3 `(B,)`: the share of prototype weight whose label is the predicted one."""
+        """C_i of eq. 3 `(B,)`: the weight of candidates whose label is the predicted one, by the flat reading.
+
+        Where there is none, as with softmax, it is by the weights that decide.
+        """
+        return confidence(self.support, self.predicted)
+
+    @property
+    def agreement(self) -> Tensor:
+        """The share `(B,)` of the prototypes' weight whose label is the predicted one."""
         return confidence(self.class_mass, self.predicted)
 
     @property
+    def support(self) -> Tensor:
+        """What confidence is read from `(B, C)`: the class mass by the flat reading, or by the weights that decide."""
+        return self.class_mass if self.flat_mass is None else self.flat_mass
+
+    @property
     def probabilities(self) -> Tensor:
-        """The softmax of the logits `(B, C)`, in float64."""
-        return self.logits.double().softmax(1)
+        """The softmax of the logits `(B, C)` at the temperature of probabilities, in float64."""
+        return (self.logits.double() / self.probability_temperature).softmax(1)
 
     @property
     def sizes(self) -> Tensor:
@@ -128,6 +147,7 @@ def attention_of(
     largest_score: Tensor,
     top: int | None,
     missed: Tensor | None = None,
+    flat_mass: Tensor | None = None,
 ) -> Attention:
     """Return what triples of all non-zero weights, rows ascending, decide; of each query the `top` heaviest are kept.
 
@@ -144,7 +164,15 @@ def attention_of(
         place = torch.arange(len(rows), device=rows.device) - (sizes.cumsum(0) - sizes)[rows]
         kept = kept[place < top]
     return Attention(
-        rows[kept], positions[kept], weights[kept], logits, mass, largest_score, exact=missed is None, missed=missed
+        rows[kept],
+        positions[kept],
+        weights[kept],
+        logits,
+        mass,
+        largest_score,
+        exact=missed is None,
+        missed=missed,
+        flat_mass=flat_mass,
     )
 
 
@@ -156,6 +184,7 @@ def joined(parts: Sequence[Attention]) -> Attention:
     for part in parts:
         starts.append(starts[-1] + len(part))
     missed = [part.missed for part in parts if part.missed is not None]
+    flat = [part.flat_mass for part in parts if part.flat_mass is not None]
     return Attention(
         torch.cat([part.rows + start for part, start in zip(parts, starts[:-1], strict=True)]),
         torch.cat([part.positions for part in parts]),
@@ -165,6 +194,7 @@ def joined(parts: Sequence[Attention]) -> Attention:
         torch.cat([part.largest_score for part in parts]),
         exact=all(part.exact for part in parts),
         missed=torch.cat(missed) if missed else None,
+        flat_mass=torch.cat(flat) if flat else None,
     )
 
 

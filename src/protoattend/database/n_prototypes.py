@@ -32,7 +32,7 @@ def temperature_for(queries: Tensor, keys: Tensor, sample_weight: Tensor, n: int
     candidates = _only_counted(keys, sample_weight, queries.dtype)
 
     def count(steps: int) -> float:
-        return _typical_count(queries[rows], candidates, sample_weight[rows], STEP**-steps)
+        return _typical_count(queries[rows], candidates, rows, STEP**-steps)
 
     enough = max(n, count(STEPS))
     low, high = -round(math.log(at_most, STEP)), STEPS
@@ -48,14 +48,14 @@ def _only_counted(keys: Tensor, sample_weight: Tensor, dtype: torch.dtype) -> Se
     return Searchable(keys, nothing, torch.zeros(1, dtype=torch.long).expand(len(keys)), sample_weight)
 
 
-def _typical_count(queries: Tensor, candidates: Searchable, of_queries: Tensor, temperature: float) -> float:
-    """Return the median of the queries' prototypes, each query counted as often as `of_queries` says."""
-    found = attend(queries, candidates, normalize="sparsemax", temperature=temperature)
+def _typical_count(queries: Tensor, candidates: Searchable, rows: Tensor, temperature: float) -> float:
+    """Return the median of the prototypes of these rows, each without itself and counted as often as the row is."""
+    found = attend(queries, candidates, normalize="sparsemax", temperature=temperature, own=rows)
     assert candidates.sample_weight is not None
     copies = candidates.sample_weight[found.positions].split(found.sizes.tolist())
     of_each = [_count(weights, own) for (_, weights), own in zip(found.per_query(), copies, strict=True)]
     counts, order = torch.tensor(of_each).sort()
-    reached = of_queries[order].cumsum(0)
+    reached = candidates.sample_weight[rows][order].cumsum(0)
     return float(counts[torch.searchsorted(reached, reached[-1] / 2)])
 
 

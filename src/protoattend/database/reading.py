@@ -6,10 +6,13 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from protoattend.core.attention import attention_scores
 from protoattend.core.model import ProtoAttend
+from protoattend.core.normalize import normalizer
+from protoattend.core.self_exclusion import without_own
 from protoattend.data.inputs import Inputs
 from protoattend.data.labels import Classes
 from protoattend.database import search as exact
@@ -17,6 +20,7 @@ from protoattend.database.approximate import Approximation, Search
 from protoattend.database.attention import Attention
 from protoattend.database.previews import preview
 from protoattend.database.quantize import Quantization
+from protoattend.database.readings import Readings
 from protoattend.database.rows import Rows
 from protoattend.database.searchable import Searchable
 
@@ -29,16 +33,33 @@ class ReadableDatabase:
     _rows: Rows
 
     def __init__(
-        self, model: ProtoAttend, inputs: Inputs, classes: Classes, rows: Rows, rounding: Quantization | None
+        self,
+        model: ProtoAttend,
+        inputs: Inputs,
+        classes: Classes,
+        rows: Rows,
+        rounding: Quantization | None,
+        readings: Readings | None,
     ) -> None:
         self.model = model
         self.inputs = inputs
         self.classes = classes
         self.rounding = rounding
+        self._readings = readings
         self._become(rows)
 
     def __len__(self) -> int:
         return len(self._rows)
+
+    @property
+    def readings(self) -> Readings | None:
+        """How confidence and probabilities are read; None is by the weights and logits that decide, as in the paper."""
+        return self._readings
+
+    @readings.setter
+    def readings(self, readings: Readings | None) -> None:
+        self._readings = readings
+        self._become(self._rows)
 
     @property
     def rows(self) -> Rows:
@@ -53,8 +74,8 @@ class ReadableDatabase:
         >>> from protoattend import ProtoAttendClassifier
         >>> X, y = load_wine(return_X_y=True)
         >>> clf = ProtoAttendClassifier(max_epochs=2, random_state=0, verbose=0).fit(X, y)
-        >>> clf.database_.rows.keys.shape, clf.database_.rows.values.shape
-        (torch.Size([178, 16]), torch.Size([178, 64]))
+        >>> clf.database_.rows.keys.shape, clf.database_.rows.values.shape  # 16 numbers learned, 10 for likeness
+        (torch.Size([178, 26]), torch.Size([178, 64]))
         """
         return self._rows
 
@@ -151,7 +172,9 @@ class ReadableDatabase:
         """The model's temperature, by which attention scores are divided."""
         return float(self.model.temperature)
 
-    def attend(self, queries: Tensor, *, own: Tensor | None = None, top: int | None = None) -> Attention:
+    def attend(
+        self, queries: Tensor, *, own: Tensor | None = None, top: int | None = None, confidence: bool = True
+    ) -> Attention:
         """Return which candidates queries attend to, and what that decides.
 
         Parameters
@@ -162,6 +185,8 @@ class ReadableDatabase:
             The position in `rows` that each query may not attend to, -1 for none.
         top : int, default=None
             How many prototypes of each query are named, the heaviest; None is all. Decisions rest on all in any case.
+        confidence : bool, default=True
+            Whether the flat reading is made too, in the same pass; a decision alone is quicker.
 
         Returns
         -------
@@ -194,10 +219,13 @@ class ReadableDatabase:
             temperature=self.temperature,
             own=own,
             top=top,
+            flat=self._readings.flat_temperature if self._readings is not None and confidence else None,
         )
+        if self._readings is not None:
+            found = replace(found, probability_temperature=self._readings.probability_temperature)
         return found if self.rounding is None else replace(found, exact=False)
 
-    def decide(self, queries: Tensor, *, own: Tensor | None = None) -> Attention:
+    def decide(self, queries: Tensor, *, own: Tensor | None = None, confidence: bool = True) -> Attention:
         """Return what is decided for queries, without naming prototypes: the faster `attend`.
 
         Parameters
@@ -206,6 +234,8 @@ class ReadableDatabase:
             Such as `model.encode(x).queries`.
         own : Tensor of int of shape (B,), default=None
             The position in `rows` that each query may not attend to, -1 for none.
+        confidence : bool, default=True
+            Whether the flat reading is made too, in the same pass; a decision alone is quicker.
 
         Returns
         -------
@@ -221,19 +251,42 @@ class ReadableDatabase:
         >>> clf.database_.decide(clf.database_.rows.queries[:2]).logits.shape
         torch.Size([2, 3])
         """
-        return self.attend(queries, own=own, top=0)
+        return self.attend(queries, own=own, top=0, confidence=confidence)
 
     def scores(self, query: Tensor) -> Tensor:
-        """Return the attention scores `(D,)` of one query `(d_att,)` with all rows, in float64."""
+        """Return the attention scores `(D,)` of one query `(d_att,)` with all rows, in float64.
+
+        A row that takes no part in decisions has -inf.
+        """
         keys = self._rows.keys.to(query.dtype)
-        return attention_scores(self._asked(query[None]), keys, self.temperature)[0].double()
+        scores = attention_scores(self._asked(query[None]), keys, self.temperature)[0].double()
+        if self.model.normalize == "sparsemax":
+            scores[self._searchable.atypical] = -torch.inf
+        return scores
+
+    @property
+    def deciding(self) -> Tensor:
+        """Which rows take part in decisions `(D,)`: with two readings, the typical ones."""
+        taking_part = torch.ones(len(self), dtype=torch.bool)
+        if self.model.normalize == "sparsemax":
+            taking_part[self._searchable.atypical] = False
+        return taking_part
+
+    def flat_weights(self, queries: Tensor, *, own: Tensor | None = None) -> Tensor:
+        """Return the weights of all rows in the reading that confidence is of `(B, D)`; `own` as in `attend`."""
+        temperature = self.temperature if self._readings is None else self._readings.flat_temperature
+        keys = self._rows.keys.to(queries.dtype)
+        scores = without_own(attention_scores(self._asked(queries), keys, temperature), own)
+        normalize = self.model.normalize if self._readings is None else "softmax"
+        return normalizer(normalize)(scores, sample_weight=self._rows.sample_weight)
 
     def _asked(self, queries: Tensor) -> Tensor:
         return queries if self.rounding is None else self.rounding.scaled(queries)
 
     def _become(self, rows: Rows) -> None:
         sample_weight = None if rows.count_once else rows.sample_weight  # unweighted search is the faster one
-        searchable = Searchable(rows.keys, rows.class_scores, rows.labels, sample_weight)
+        typical_only = self._readings is not None and self._readings.typical_only
+        searchable = Searchable(rows.keys, rows.class_scores, rows.labels, sample_weight, typical_only)
         self._searchable = searchable.by_columns() if rows.keys.nbytes <= WORTH_A_COPY else searchable
         self._approximation: Approximation | None = None
         self._rows = rows

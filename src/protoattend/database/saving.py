@@ -62,6 +62,7 @@ class SavingMethods(ReadableDatabase):
             columns = with_excerpts(columns, self._rows, self.inputs)
         rounding = None if self.rounding is None else self.rounding.state()
         meta = {"fingerprint": self.fingerprint, "next_id": self._next_id, "rounding": rounding}
+        meta |= {"readings": None if self.readings is None else self.readings.state()}
         on_disk.write_folder(Path(folder), len(self), columns, meta)
 
     def save_edits(self) -> int:

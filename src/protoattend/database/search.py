@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -20,6 +21,7 @@ from protoattend.core.normalize import softmax
 from protoattend.core.self_exclusion import without_own
 from protoattend.core.sparsemax import ragged_threshold
 from protoattend.database.attention import Attention, attention_of, joined
+from protoattend.database.flat_mass import FlatMass
 from protoattend.database.searchable import Searchable
 from protoattend.database.single_query import attend_one
 from protoattend.errors import choose
@@ -41,20 +43,24 @@ def attend(
     temperature: float = 1.0,
     own: Tensor | None = None,
     top: int | None = None,
+    flat: float | None = None,
     chunk: int | None = None,
 ) -> Attention:
     """Return what queries `(B, d_att)` attend to and decide; `own` `(B,)` is the row each may not attend to, -1 none.
 
     The triples are of all candidates with non-zero weight, or with `top` of the heaviest of each query, which with
-    softmax takes far less memory; 0 is none. Decisions are of all candidates in any case.
+    softmax takes far less memory; 0 is none. Decisions are of all candidates in any case. With sparsemax, `flat` is the
+    temperature of the flat reading, made in the same pass over all candidates.
     """
     choose(normalize, ("softmax", "sparsemax"), "normalize")
     one = math.sqrt(queries.shape[1]) * temperature  # what 1 is among products of queries and keys
     if normalize == "sparsemax" and chunk is None and _is_simple(queries, candidates):
-        return attend_one(queries, candidates, one=one, own=-1 if own is None else int(own), top=top)
+        ratio = None if flat is None else temperature / flat
+        return attend_one(queries, candidates, one=one, own=-1 if own is None else int(own), top=top, flat=ratio)
     scaled = queries / one
     if normalize == "sparsemax":
-        return joined(list(_sparsemax(scaled, candidates, own, top, chunk)))
+        asked = _Asked(top, chunk, None if flat is None else temperature / flat)
+        return joined(list(_sparsemax(scaled, candidates, own, asked)))
     if top is None:
         return joined(list(_whole_softmax(scaled, candidates, own)))
     blocks = _query_blocks(scaled, own)
@@ -159,25 +165,32 @@ def _is_simple(queries: Tensor, candidates: Searchable) -> bool:
     return queries.shape[0] == 1 and candidates.sample_weight is None
 
 
-def _sparsemax(
-    queries: Tensor, candidates: Searchable, own: Tensor | None, top: int | None, chunk: int | None
-) -> Iterator[Attention]:
+@dataclass(frozen=True)
+class _Asked:
+    """How many prototypes are named, how many candidates scored at a time, and what flat scores are of sharp ones."""
+
+    top: int | None
+    chunk: int | None
+    flat: float | None
+
+
+def _sparsemax(queries: Tensor, candidates: Searchable, own: Tensor | None, asked: _Asked) -> Iterator[Attention]:
     """Yield the attention of scaled queries in order, in as many pieces as memory asks for."""
     for some, theirs in _query_blocks(queries, own):
-        yield from _sparsemax_block(some, candidates, theirs, top, chunk)
+        yield from _sparsemax_block(some, candidates, theirs, asked)
 
 
-def _sparsemax_block(
-    queries: Tensor, candidates: Searchable, own: Tensor | None, top: int | None, chunk: int | None
-) -> Iterator[Attention]:
-    if chunk is None and _is_simple(queries, candidates):
-        yield attend_one(queries, candidates, one=1.0, own=-1 if own is None else int(own), top=top)
+def _sparsemax_block(queries: Tensor, candidates: Searchable, own: Tensor | None, asked: _Asked) -> Iterator[Attention]:
+    if asked.chunk is None and _is_simple(queries, candidates):
+        alone = -1 if own is None else int(own)
+        yield attend_one(queries, candidates, one=1.0, own=alone, top=asked.top, flat=asked.flat)
         return
-    contenders = _contenders(queries, candidates, own, chunk)
+    flat = None if asked.flat is None else FlatMass(len(queries), candidates, asked.flat)
+    contenders = _contenders(queries, candidates, own, asked.chunk, flat)
     if contenders is None:  # flat scores: nearly all candidates contend, so take fewer queries at a time
         half = len(queries) // 2
         for part in (slice(0, half), slice(half, None)):
-            yield from _sparsemax_block(queries[part], candidates, None if own is None else own[part], top, chunk)
+            yield from _sparsemax_block(queries[part], candidates, None if own is None else own[part], asked)
         return
     rows, positions, scores, largest, reach = contenders
     shifted = (scores - largest[rows]).double()
@@ -187,17 +200,25 @@ def _sparsemax_block(
         weights *= counts
     inside = weights > 0
     weights = weights[inside].to(queries.dtype)
-    yield attention_of(rows[inside], positions[inside], weights, candidates, largest_score=largest, top=top)
+    yield attention_of(
+        rows[inside],
+        positions[inside],
+        weights,
+        candidates,
+        largest_score=largest,
+        top=asked.top,
+        flat_mass=None if flat is None else flat.shares(),
+    )
 
 
 def _contenders(
-    queries: Tensor, candidates: Searchable, own: Tensor | None, chunk: int | None
+    queries: Tensor, candidates: Searchable, own: Tensor | None, chunk: int | None, flat: FlatMass | None
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor] | None:
     """Return rows, positions and scores within `reach` of each row's largest, that, and reach; None if too many.
 
     A candidate that counts s times gets at most all of the decision, s (z - tau) <= 1, so tau is at least z - 1 / s.
     With the largest score for z, nothing 1 / s or more below it gets any. Further candidates only raise tau, so neither
-    does anything below the tau of some of them.
+    does anything below the tau of some of them. On the way, `flat` sees the scores of all candidates.
     """
     counts = candidates.sample_weight
     largest = queries.new_full((len(queries),), -torch.inf)
@@ -205,6 +226,10 @@ def _contenders(
     kept: list[tuple[Tensor, Tensor, Tensor]] = []
     n_kept, enough = 0, min(MANY * len(queries), HELD)
     for start, scores in _scored_chunks(queries, candidates.keys, own, chunk or _chunk(len(queries))):
+        if flat is not None:
+            flat.add(scores, start)
+        if len(away := candidates.atypical_in(start, scores.shape[1])):
+            scores[:, away] = -torch.inf
         blocks = scores.view(len(queries), -1, BLOCK)
         highest = blocks.amax(2)
         peak = highest.amax(1)

@@ -6,8 +6,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+import torch
 from torch import Tensor
 
+FEWEST = 2  # typical candidates: of one, an input may be the candidate itself
 PIECE = 1 << 17  # candidates scored at a time for a single query: their scores stay in the cache
 
 
@@ -16,13 +18,30 @@ class Searchable:
     """What attention needs of each candidate: keys `(D, d_att)`, class scores `(D, C)` and labels `(D,)`.
 
     `sample_weight` `(D,)`, above 0, is how many times each candidate counts; None is once each. Keys of a smaller dtype
-    than that of the queries are widened chunk by chunk.
+    than that of the queries are widened chunk by chunk. With `typical_only`, a candidate whose class scores argue for
+    another label than its own takes no part in decisions by sparsemax, unless nearly all are such.
     """
 
     keys: Tensor
     class_scores: Tensor
     labels: Tensor
     sample_weight: Tensor | None = None
+    typical_only: bool = False
+
+    @cached_property
+    def atypical(self) -> Tensor:
+        """The positions, ascending, of candidates that take no part in decisions."""
+        if not self.typical_only:
+            return self.labels[:0]
+        others = (self.class_scores.argmax(1) != self.labels).nonzero().squeeze(1)
+        return others if len(others) <= len(self.labels) - FEWEST else others[:0]
+
+    def atypical_in(self, start: int, count: int) -> Tensor:
+        """Return which of the `count` candidates from `start` on are such, counted from `start`."""
+        if len(self.atypical) == 0:
+            return self.atypical
+        first, last = torch.searchsorted(self.atypical, torch.tensor([start, start + count])).tolist()
+        return self.atypical[first:last] - start
 
     def by_columns(self) -> Searchable:
         """Return the same with keys laid out column by column, in which a single query is scored faster."""

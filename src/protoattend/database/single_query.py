@@ -14,17 +14,26 @@ from torch import Tensor
 
 from protoattend.core.checks import require_a_finite_maximum
 from protoattend.database.attention import Attention
+from protoattend.database.flat_mass import FlatMass
 from protoattend.database.searchable import Searchable
 
 
 def attend_one(
-    query: Tensor, candidates: Searchable, *, one: float, own: int = -1, top: int | None = None
+    query: Tensor,
+    candidates: Searchable,
+    *,
+    one: float,
+    own: int = -1,
+    top: int | None = None,
+    flat: float | None = None,
 ) -> Attention:
     """Return the attention of a query `(1, d_att)`, the `top` heaviest prototypes kept, without the candidate at `own`.
 
-    Products of query and keys are not yet divided by sqrt(d_att) and temperature: `one` is what 1 is among them.
+    Products of query and keys are not yet divided by sqrt(d_att) and temperature: `one` is what 1 is among them. `flat`
+    is the temperature of the decision divided by that of the flat reading; None is without.
     """
-    positions, weights, largest = _support(query, candidates, one, own)
+    gathered = None if flat is None else FlatMass(1, candidates, flat / one)
+    positions, weights, largest = _support(query, candidates, one, own, gathered)
     class_scores, labels = candidates.arrays
     logits = weights.dot(class_scores.take(positions, 0))
     # By numpy: class mass by torch, as elsewhere, takes five times as long for a dozen prototypes.
@@ -38,10 +47,13 @@ def attend_one(
         torch.from_numpy(logits[None]),
         torch.from_numpy(mass[None]),
         torch.from_numpy(largest),
+        flat_mass=None if gathered is None else gathered.shares(),
     )
 
 
-def _support(query: Tensor, candidates: Searchable, one: float, own: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _support(
+    query: Tensor, candidates: Searchable, one: float, own: int, flat: FlatMass | None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return positions and weights `(n,)` of non-zero weight, heaviest first, and the largest score `(1,)`."""
     largest, start = -math.inf, 0
     positions, contending = [], []
@@ -50,6 +62,10 @@ def _support(query: Tensor, candidates: Searchable, one: float, own: int) -> tup
         scores = torch.mm(query, keys if keys.dtype == query.dtype else keys.to(query.dtype)).numpy()[0]
         if start <= own < start + len(scores):
             scores[own - start] = -math.inf
+        if flat is not None:
+            flat.add(torch.from_numpy(scores[None]), start)
+        if len(away := candidates.atypical_in(start, len(scores))):
+            scores[away.numpy()] = -math.inf
         largest = max(scores.item(scores.argmax()), largest)  # scores.max() takes far longer when seldom called
         if not largest < math.inf:
             break

@@ -18,6 +18,7 @@ from protoattend.data.weights import check_weights
 from protoattend.database.encode import decision_weight, encode, fingerprint
 from protoattend.database.previews import kept_alike, require_same_form
 from protoattend.database.quantize import Quantization
+from protoattend.database.readings import Readings
 from protoattend.database.rows import Blocks, Indices, Rows, heeding_labels, unedited_rows
 from protoattend.database.saving import SavingMethods
 from protoattend.database.storage import edit_log as edits
@@ -63,8 +64,9 @@ class CandidateDatabase(VariantMethods, SavingMethods):
         next_id: int,
         model_fingerprint: str | None = None,
         rounding: Quantization | None = None,
+        readings: Readings | None = None,
     ) -> None:
-        super().__init__(model, inputs, classes, rows, rounding)
+        super().__init__(model, inputs, classes, rows, rounding, readings)
         self.fingerprint = model_fingerprint or fingerprint(model)
         self._next_id = next_id
         self._home: edits.Home | None = None
@@ -185,7 +187,16 @@ class CandidateDatabase(VariantMethods, SavingMethods):
             rows = edit.apply(rows, decision)
             next_id = int(rows.ids[-1]) + 1 if isinstance(edit, edits.Added) else next_id
         rounding = Quantization.from_state(meta.get("rounding"))
-        database = cls(model, inputs, classes, rows, next_id=next_id, model_fingerprint=own, rounding=rounding)
+        database = cls(
+            model,
+            inputs,
+            classes,
+            rows,
+            next_id=next_id,
+            model_fingerprint=own,
+            rounding=rounding,
+            readings=Readings.from_state(meta.get("readings")),
+        )
         database._home = replace(home, edits=len(log))
         return database
 

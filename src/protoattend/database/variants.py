@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
+import torch
 
 from protoattend.database import condense
 from protoattend.database.approximate import Approximation, Neighbours
@@ -15,6 +16,7 @@ from protoattend.database.encode import decision_weight
 from protoattend.database.n_prototypes import temperature_for
 from protoattend.database.quantize import Quantization
 from protoattend.database.reading import ReadableDatabase
+from protoattend.database.readings import choose_readings
 from protoattend.database.rows import Indices, Rows
 from protoattend.database.storage import edit_log as edits
 from protoattend.errors import UserError
@@ -114,9 +116,8 @@ class VariantMethods(ReadableDatabase):
         >>> clf.database_.condense(30)
         CandidateDatabase(30 candidates of 3 classes)
         """
-        return self._with(
-            self._rows.at(condense.most_attended(condense.attention_received(self), self._rows.labels.numpy(), n))
-        )
+        received, labels = condense.attention_received(self), self._rows.labels.numpy()
+        return self._fewer(condense.most_attended(received, labels, n))
 
     def condense_within(self, loss: float) -> Self:
         """Return the smallest condensed database tried that is hardly less accurate; this one stays as it is.
@@ -146,7 +147,7 @@ class VariantMethods(ReadableDatabase):
         >>> len(clf.database_.condense_within(0.02)) <= len(clf.database_)
         True
         """
-        return self._with(self._rows.at(condense.positions_within(self, loss)))
+        return self._fewer(condense.positions_within(self, loss))
 
     def quantize_keys(self, dtype: str) -> Self:
         """Return a database with keys of a smaller type; this one stays as it is.
@@ -265,6 +266,13 @@ class VariantMethods(ReadableDatabase):
         self.model.temperature.fill_(
             temperature_for(self._asked(rows.queries), rows.keys, rows.sample_weight, int(n_prototypes))
         )
+
+    def _fewer(self, positions: np.ndarray) -> Self:
+        """Return a database of the rows at these positions; among fewer, the flat reading is another."""
+        fewer = self._with(self._rows.at(positions))
+        if self.readings is not None:
+            fewer.readings = choose_readings(fewer, torch.arange(0))
+        return fewer
 
     def _with(self, rows: Rows) -> Self:
         other = copy.copy(self)

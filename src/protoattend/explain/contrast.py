@@ -99,7 +99,9 @@ def contrast(
 ) -> list[Contrast]:
     """Return for queries `(n, d_att)` why each decision is not `label`, with the `top` best candidates of it."""
     asked = database.classes.number(label)
-    places = (database.rows.labels == asked).nonzero().squeeze(1)
+    of_label = database.rows.labels == asked
+    deciding = of_label & database.deciding  # another can be no prototype
+    places = (deciding if bool(deciding.any()) else of_label).nonzero().squeeze(1)
     if len(places) == 0:
         raise UserError(f"the database must hold candidates of {label!r}, but has none; add some.")
     require_top(top)

@@ -78,10 +78,11 @@ def counterfactuals(database: CandidateDatabase, queries: Tensor, *, at_most: in
     if at_most < 1:
         raise UserError(f"at_most must be at least 1, but got {at_most}; it is how many prototypes may be removed.")
     search = _linear_removal if database.model.normalize == "softmax" else _sparse_removal
+    most = min(at_most, int(database.deciding.sum()) - 1)
     found: list[Counterfactual | None] = []
     for query, before in zip(queries, outcomes(database, database.decide(queries)), strict=True):
         number = database.classes.number(before.prediction)
-        removal, smallest = search(database.scores(query), database.rows, number, min(at_most, len(database) - 1))
+        removal, smallest = search(database.scores(query), database.rows, number, most)
         found.append(_confirmed(database, query, before, removal, smallest) if removal else None)
     return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -16,6 +17,10 @@ from protoattend.core.attention import prototype_counts
 from protoattend.database.attention import Attention
 from protoattend.database.store import CandidateDatabase
 from protoattend.errors import MissingExtra, UserError
+
+AGAINST = 3  # candidates named that speak against a decision
+LEAST = 1e-4  # flat weight of such a candidate
+HELD = 1 << 22  # weights held at once
 
 
 @dataclass(frozen=True)
@@ -33,6 +38,10 @@ class Prototype:
     preview : object
         What a person is shown. That of an image on disk knows its `path`, and is decoded by `np.asarray`; a database
         saved with excerpts shows thumbnails, and the first characters of texts.
+    argues_for : label
+        The label its value speaks for, which is what it adds to the decision; mostly the one it carries.
+    argues_share : float
+        How much it does: the probability of that label by its value alone.
 
     Examples
     --------
@@ -44,6 +53,8 @@ class Prototype:
     weight: float
     label: Any
     preview: Any
+    argues_for: Any = None
+    argues_share: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -62,7 +73,7 @@ class Explanation:
     ----------
     prediction : label
     confidence : float
-        C_i of eq. 3: the weight on prototypes that carry the predicted label.
+        C_i of eq. 3: the weight of candidates that carry the predicted label, by the flat reading of all of them.
     prototypes : tuple of Prototype
         The heaviest ones, as many as were asked for.
     weights : ndarray of shape (k,)
@@ -73,6 +84,12 @@ class Explanation:
         The true label, where it is known.
     before : Outcome or None, default=None
         Of a supposition, what is decided with the database as it is: `before.prediction`, `before.confidence`.
+    agreement : float
+        The share of the prototypes' weight that is on the predicted label.
+    against : tuple of Prototype
+        What speaks against: the heaviest candidates of other labels, with their weights in the flat reading.
+    heaviest_label : label or None
+        The label that most of the prototypes' weight is on, where it is known.
 
     Examples
     --------
@@ -92,6 +109,23 @@ class Explanation:
     preview: Any
     label: Any = None  # the true label, where it is known
     before: Outcome | None = None
+    agreement: float = math.nan
+    against: tuple[Prototype, ...] = ()
+    heaviest_label: Any = None
+
+    def __post_init__(self) -> None:
+        if math.isnan(self.agreement):  # where there is one reading, they are the same
+            object.__setattr__(self, "agreement", self.confidence)
+
+    @property
+    def note(self) -> str:
+        """Where the prediction is not what most of the prototypes are, a sentence that says so; else empty."""
+        if self.heaviest_label is None or self.heaviest_label == self.prediction:
+            return ""
+        return (
+            f"Most weight is on prototypes labelled {self.heaviest_label}, but together their values argue for "
+            f"{self.prediction}."
+        )
 
     @property
     def changed(self) -> bool:
@@ -266,12 +300,30 @@ def explain(
 ) -> Explanations:
     """Explain queries `(B, d_att)`; with `leave_one_out` they are the database's rows, each without itself."""
     require_top(top)
-    found = database.attend(queries, own=torch.arange(len(queries)) if leave_one_out else None)
+    own = torch.arange(len(queries)) if leave_one_out else None
+    found = database.attend(queries, own=own)
     explained = explanations_of(database, found, previews, top=top)
-    if not leave_one_out:
-        return explained
-    items = (replace(e, label=label) for e, label in zip(explained, database.labels, strict=True))
+    labels = database.labels if leave_one_out else [None] * len(explained)
+    against = speaking_against(database, queries, found.predicted, own=own)
+    items = (
+        replace(e, label=label, against=shown_prototypes(database, *others, database.labels))
+        for e, label, others in zip(explained, labels, against, strict=True)
+    )
     return Explanations(tuple(items), explained.kind)
+
+
+def speaking_against(
+    database: CandidateDatabase, queries: Tensor, predicted: Tensor, *, own: Tensor | None = None
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield for each query positions and flat weights of the heaviest candidates of other labels than `predicted`."""
+    size = max(1, HELD // len(database))
+    for start in range(0, len(queries), size):
+        here = slice(start, start + size)
+        weights = database.flat_weights(queries[here], own=None if own is None else own[here])
+        others = weights.masked_fill(database.rows.labels == predicted[here, None], 0.0)
+        found = others.topk(min(AGAINST, others.shape[1]), dim=1)
+        for positions, shares in zip(found.indices, found.values, strict=True):
+            yield positions[shares > LEAST], shares[shares > LEAST]
 
 
 def explanations_of(database: CandidateDatabase, found: Attention, previews: list[Any], *, top: int) -> Explanations:
@@ -285,8 +337,17 @@ def explanations_of(database: CandidateDatabase, found: Attention, previews: lis
             prototypes=shown_prototypes(database, positions[:top], weights[:top], labels),
             weights=weights.numpy(),
             preview=preview,
+            agreement=agreement,
+            heaviest_label=heaviest,
         )
-        for outcome, (positions, weights), preview in zip(decided, used, previews, strict=True)
+        for outcome, (positions, weights), preview, agreement, heaviest in zip(
+            decided,
+            used,
+            previews,
+            found.agreement.tolist(),
+            database.classes.decode(found.class_mass.argmax(1)),
+            strict=True,
+        )
     )
     return Explanations(tuple(items), database.inputs.kind)
 
@@ -312,4 +373,7 @@ def require_top(top: int) -> None:
 
 def prototype_at(database: CandidateDatabase, position: int, weight: float, label: Any) -> Prototype:
     """Return the candidate at a position of the database as a person is shown it."""
-    return Prototype(int(database.rows.ids[position]), weight, label, database.preview_at(position))
+    argues = database.class_scores[position].double().softmax(0)
+    argued = int(argues.argmax())
+    preview, name = database.preview_at(position), database.classes.values[argued]
+    return Prototype(int(database.rows.ids[position]), weight, label, preview, name, float(argues[argued]))

@@ -96,10 +96,12 @@ class DatabaseRanker:
             self.database.keys,
             normalize=self.database.model.normalize,
             temperature=self.database.temperature,
-            exclude=~named[:, :-1] if keep else named[:, :-1],
+            exclude=~named[:, :-1] if keep else named[:, :-1] | ~self.database.deciding,
             sample_weight=rows.sample_weight,
         )
-        return (weights @ self.database.class_scores).double().softmax(1)
+        readings = self.database.readings
+        temperature = 1.0 if readings is None else readings.probability_temperature
+        return ((weights @ self.database.class_scores).double() / temperature).softmax(1)
 
 
 def database_quality(

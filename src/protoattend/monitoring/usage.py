@@ -99,7 +99,7 @@ def prototype_usage(database: CandidateDatabase, queries: Tensor) -> PrototypeUs
     positions, weights = (part.numpy() for part in found.heaviest(MOST))
     return PrototypeUsage(
         confidence=found.confidence.double().numpy(),
-        class_mass=found.class_mass.double().numpy(),
+        class_mass=found.support.double().numpy(),
         indices=database.rows.ids[positions],
         labels=database.rows.labels.numpy()[positions],
         weights=weights.astype(float),

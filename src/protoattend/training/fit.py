@@ -12,10 +12,16 @@ import torch
 from torch import Tensor
 
 from protoattend.config import Settings
+from protoattend.core.likeness import RANK, RANK_OF_TEXTS, Likeness
+from protoattend.core.model import Encoded
+from protoattend.core.objectives import SELF, objective
+from protoattend.data.samples import chunks
 from protoattend.database.encode import decision_weight, encode_together
 from protoattend.database.n_prototypes import temperature_for
+from protoattend.database.readings import Readings, choose_readings
 from protoattend.database.rows import unedited_rows
 from protoattend.database.store import CandidateDatabase
+from protoattend.encoders.sketch import TextSketch, make_sketch
 from protoattend.parallel import ranks
 from protoattend.training import checkpoint, workers
 from protoattend.training.candidates import Candidates, make_candidates
@@ -119,14 +125,42 @@ def _evaluation(setup: Setup, generator: torch.Generator) -> Any:
 
 
 def _database(setup: Setup, n_prototypes: int | None) -> CandidateDatabase:
-    whole, candidates = setup.whole, setup.prepared.candidates()
-    encoded = encode_together(setup.model, candidates.samples)
+    """Make the training rows the database, and choose the readings of its scores."""
+    whole, model, candidates = setup.whole, setup.model, setup.prepared.candidates()
+    encoded = encode_together(model, candidates.samples)
     watch_queries(dead_share(encoded.queries))
-    if n_prototypes is not None and setup.model.normalize == "sparsemax":  # softmax gives weight to all in any case
+    model.encoder = setup.encoder
+    if setup.plan.recipe.likeness:
+        encoded = _with_likeness(setup, encoded)
+    two_readings = (
+        n_prototypes is not None and model.normalize == "sparsemax"
+    )  # softmax gives weight to all in any case
+    if n_prototypes is not None and two_readings:
         counts = torch.from_numpy(whole.sample_weight[whole.sample_weight > 0])
-        temperature = temperature_for(encoded.queries, encoded.keys, counts, n_prototypes, at_most=1.0)
-        setup.model.temperature.fill_(temperature)
-    setup.model.encoder = setup.encoder
-    decision = decision_weight(setup.model)
+        model.temperature.fill_(temperature_for(encoded.queries, encoded.keys, counts, n_prototypes))
+    decision = decision_weight(model)
     rows = unedited_rows(whole.sample_weight, candidates.labels, encoded, decision, source=whole.candidate_source())
-    return CandidateDatabase(setup.model, whole.inputs, whole.classes, rows, next_id=len(whole.sample_weight))
+    database = CandidateDatabase(model, whole.inputs, whole.classes, rows, next_id=len(whole.sample_weight))
+    if two_readings:
+        # Without a self term values are not taught what they argue for, and none is typical but by chance.
+        database.readings = Readings(1.0, typical_only=SELF in objective(setup.plan.objective))
+        database.readings = choose_readings(database, whole.held_out_candidates())
+    return database
+
+
+def _with_likeness(setup: Setup, encoded: Encoded) -> Encoded:
+    """Give the model its part for likeness, and what is encoded already its numbers."""
+    sketch = make_sketch(setup.whole.inputs.kind, setup.whole.inputs.form())
+    if sketch is None:
+        return encoded
+    samples = setup.whole.candidates().samples
+    if isinstance(sketch, TextSketch):
+        sketch.learn_from(samples)
+    sketches = torch.cat([sketch(x) for x in chunks(samples)])
+    rank = RANK_OF_TEXTS if isinstance(sketch, TextSketch) else RANK
+    likeness = Likeness(sketch, min(rank, sketches.shape[1]))
+    likeness.learn_from(sketches, encoded.queries, encoded.keys, setup.plan.recipe.likeness)
+    of_queries, of_keys = likeness.of_sketches(sketches)
+    setup.model.likeness = likeness.to(setup.device)
+    queries, keys = torch.cat([encoded.queries, of_queries], dim=1), torch.cat([encoded.keys, of_keys], dim=1)
+    return replace(encoded, queries=queries, keys=keys)

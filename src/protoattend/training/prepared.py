@@ -54,6 +54,10 @@ class Prepared:
         """Return the same rows as they are kept there."""
         return take_rows(self.source, self._in_database())
 
+    def held_out_candidates(self) -> Tensor:
+        """Return which rows of the database training has not seen: their positions there."""
+        return self.held_out[torch.from_numpy(self._in_database())].nonzero().squeeze(1)
+
     def _in_database(self) -> np.ndarray:
         return np.searchsorted(self.used, np.flatnonzero(self.sample_weight))
 

@@ -47,9 +47,9 @@ class UncertaintyMethods:
         >>> X, y = load_wine(return_X_y=True)
         >>> clf = ProtoAttendClassifier(max_epochs=5, random_state=0, verbose=0).fit(X, y)
         >>> clf.class_mass(X[:2]).sum(axis=1).round(6)
-        array([1., 1.], dtype=float32)
+        array([1., 1.])
         """
-        return self._decide(X).class_mass.numpy()
+        return self._decide(X).support.numpy()
 
     def confidence(self, X: Any) -> np.ndarray:
         """Return the confidence of each decision: the share of prototype weight whose label is the prediction.
@@ -148,7 +148,7 @@ class UncertaintyMethods:
             predicted=decisions.predicted.numpy(),
             labels=labels,
             probabilities=decisions.probabilities.numpy(),
-            class_mass=decisions.class_mass.numpy(),
+            class_mass=decisions.support.numpy(),
             classes=self.classes_,
             name=name,
         )
@@ -266,7 +266,7 @@ class UncertaintyMethods:
         if self.conformal_ is None:
             raise _needs_calibration("prediction_set")
         sets = self.conformal_.sets_by_class if by_class else self.conformal_.sets
-        inside = sets(class_support(decisions.class_mass.numpy(), decisions.probabilities.numpy()), coverage)
+        inside = sets(class_support(decisions.support.numpy(), decisions.probabilities.numpy()), coverage)
         return [self.classes_[row].tolist() for row in inside]
 
     def calibrated_proba(self, X: Any) -> np.ndarray:

@@ -41,6 +41,12 @@ class Explained(Protocol):
     def preview(self) -> Any: ...
     @property
     def label(self) -> Any: ...
+    @property
+    def agreement(self) -> float: ...
+    @property
+    def against(self) -> Sequence[PrototypeShown]: ...
+    @property
+    def note(self) -> str: ...
     def n_prototypes(self, share: float) -> int: ...
 
 
@@ -86,10 +92,13 @@ class Decision:
     more: int
     more_weight: float
     more_agreeing: float
+    agreement: float
+    note: str
+    against: tuple[Entry, ...]
 
     @property
     def pieces(self) -> list[Piece]:
-        """Return what the decision is made of; the agreeing pieces, first, add up to the confidence."""
+        """Return what the decision is made of; the agreeing pieces, first, add up to the agreement."""
         pieces = [Piece(p.weight, p.agrees, f"#{p.index}, {p.label}") for p in self.prototypes]
         if self.more:
             differing = self.more_weight - self.more_agreeing
@@ -104,9 +113,9 @@ def shown_decision(explanation: Explained) -> Decision:
     shown = tuple(
         Entry(plain(p.label), float(p.weight), int(p.index), bool(p.label == e.prediction)) for p in e.prototypes
     )
-    # Confidence is the weight of all that agree (eq. 3), so it also tells how much of those not shown does.
+    # Agreement is the weight of all that agree, so it also tells how much of those not shown does.
     more_weight = max(1.0 - sum(p.weight for p in shown), 0.0)
-    more_agreeing = float(e.confidence) - sum(p.weight for p in shown if p.agrees)
+    more_agreeing = float(e.agreement) - sum(p.weight for p in shown if p.agrees)
     return Decision(
         prediction=plain(e.prediction),
         confidence=float(e.confidence),
@@ -117,4 +126,7 @@ def shown_decision(explanation: Explained) -> Decision:
         more=max(int(np.count_nonzero(e.weights)) - len(shown), 0),
         more_weight=more_weight,
         more_agreeing=min(max(more_agreeing, 0.0), more_weight),
+        agreement=float(e.agreement),
+        note=plain(e.note),
+        against=tuple(Entry(plain(p.label), float(p.weight), int(p.index), False) for p in e.against),
     )

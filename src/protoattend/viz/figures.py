@@ -169,10 +169,11 @@ def _facts(decision: Decision, x: float, y: float, width: float) -> tuple[list[M
     lines: list[Mark] = [
         Words(x, y, f"confidence {percent(decision.confidence)}", bold=True),
         Words(x, y + LEADING, f"{decision.n_needed:,} prototype{plural} for 95 %", QUIET),
+        Words(x, y + 2 * LEADING, f"{percent(decision.agreement)} of their weight agrees", QUIET),
     ]
     if decision.label is not None:
         text = f"{'✓' if decision.as_labelled else '✗'} known label {decision.label}"
-        lines.append(Words(x, y + 2 * LEADING, fit(text, width, bold=True), colour_of(decision.as_labelled), bold=True))
+        lines.append(Words(x, y + 3 * LEADING, fit(text, width, bold=True), colour_of(decision.as_labelled), bold=True))
     return lines, y + len(lines) * LEADING
 
 
@@ -183,7 +184,7 @@ def _more(decision: Decision) -> list[str]:
 
 
 def _ribbon(decision: Decision, x: float, y: float, width: float) -> list[Mark]:
-    """Return the decision as one bar of its pieces; the agreeing ones come first and are the confidence."""
+    """Return the decision as one bar of its pieces; the agreeing ones come first and are the agreement."""
     marks: list[Mark] = [Box(x, y, width, 0.11, TRACK)]
     for piece in decision.pieces:
         length = width * piece.weight

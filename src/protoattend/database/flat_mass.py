@@ -1,0 +1,40 @@
+"""The flat reading of scores: class mass by softmax over all candidates, gathered chunk by chunk."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from protoattend.core.attention import class_mass, label_votes
+from protoattend.database.searchable import Searchable
+
+
+class FlatMass:
+    """Class mass `(B, C)` at another temperature than that of the scores, which it sees some candidates at a time.
+
+    `ratio` is the temperature of the scores divided by that of the reading.
+    """
+
+    def __init__(self, n_queries: int, candidates: Searchable, ratio: float) -> None:
+        self._candidates = candidates
+        self._ratio = ratio
+        self._largest = torch.full((n_queries, 1), -torch.inf)
+        self._sums = torch.zeros(n_queries, candidates.class_scores.shape[1], dtype=torch.float64)
+
+    def add(self, scores: Tensor, start: int) -> None:
+        """Take in the scores `(B, n)` of the candidates from `start` on; beyond the last candidate they are -inf."""
+        labels = self._candidates.labels[start : start + scores.shape[1]]
+        seen = scores[:, : len(labels)]
+        highest = torch.maximum(self._largest, seen.amax(1, keepdim=True).float())
+        reference = highest.nan_to_num(neginf=0.0)  # until a first finite score is seen
+        masses = seen.sub(reference).mul_(self._ratio).exp_()
+        votes = label_votes(labels, self._sums.shape[1], masses.dtype)
+        if self._candidates.sample_weight is not None:
+            votes = votes * self._candidates.sample_weight[start : start + len(labels), None].to(masses.dtype)
+        shrink = ((self._largest - reference) * self._ratio).exp().double()
+        self._sums = self._sums * shrink + class_mass(masses, votes).double()
+        self._largest = highest
+
+    def shares(self) -> Tensor:
+        """Return the class mass `(B, C)` of all that was seen; it sums to one."""
+        return self._sums / self._sums.sum(1, keepdim=True)

@@ -1,0 +1,100 @@
+"""Two readings of one set of scores: few prototypes decide, and all candidates together say how confident that is.
+
+Sharp weights nearly always agree, rightly or not, so they cannot carry a confidence; flat ones cannot be looked at. So
+C_i (eq. 3) is the class mass by softmax over all candidates, at a temperature chosen on rows that training has not seen
+for the likelihood of their labels; and probabilities have a temperature chosen likewise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from protoattend.core.attention import attention_scores, class_mass, label_votes
+from protoattend.core.self_exclusion import without_own
+
+if TYPE_CHECKING:
+    from protoattend.database.variants import VariantMethods
+
+ASKED = 1024  # rows at the most that temperatures are chosen on
+STEP, STEPS = 2**0.5, 24  # of the flat temperature beside that of the decision, both ways
+PROBABILITY = 2.0 ** torch.arange(-4, 4.01, 0.125)  # temperatures of probabilities to choose from
+LEAST = 1e-9  # class mass, in a logarithm
+
+
+@dataclass(frozen=True)
+class Readings:
+    """How decisions, confidence and probabilities are read.
+
+    With `typical_only`, candidates decide only where their own value argues for the label they carry. A person who adds
+    or relabels one makes it typical. All candidates count for the confidence.
+    """
+
+    flat_temperature: float
+    probability_temperature: float = 1.0
+    typical_only: bool = True
+
+    def state(self) -> dict[str, Any]:
+        """Return it as JSON can hold it."""
+        return asdict(self)
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any] | None) -> Readings | None:
+        return None if state is None else cls(**state)
+
+
+def choose_readings(database: VariantMethods, held_out: Tensor) -> Readings:
+    """Return the readings that suit the rows at positions `held_out` best, decided by all others.
+
+    Where none is held out, rows spread over the database are decided each without itself. Who decides stays as it is.
+    """
+    asked = _spread(held_out if len(held_out) else torch.arange(len(database)))
+    rows = database.rows
+    queries, labels = rows.blocks.take("queries", asked.numpy()), rows.labels[asked]
+    others = database
+    own: Tensor | None = asked
+    if 0 < len(held_out) < len(database):
+        others, own = database.without(rows.ids[held_out.numpy()]), None
+    flat = _flat_temperature(others, queries, labels, own)
+    logits = others.decide(queries, own=own).logits.double()
+    typical_only = database.readings is None or database.readings.typical_only
+    return Readings(flat, _probability_temperature(logits, labels), typical_only)
+
+
+def _spread(positions: Tensor) -> Tensor:
+    return positions[torch.linspace(0, len(positions) - 1, min(ASKED, len(positions))).round().long().unique()]
+
+
+def _flat_temperature(database: VariantMethods, queries: Tensor, labels: Tensor, own: Tensor | None) -> float:
+    keys, rows = database.keys, database.rows
+    votes = label_votes(rows.labels, len(database.classes), torch.float32) * rows.sample_weight[:, None]
+    scores = without_own(attention_scores(queries, keys, database.temperature), own)
+    scores = scores - scores.amax(1, keepdim=True)
+
+    def loss(steps: int) -> float:
+        mass = class_mass((scores * STEP**-steps).exp(), votes).double()
+        return _smoothed_loss((mass / mass.sum(1, keepdim=True)).clamp(min=LEAST).log(), labels)
+
+    best = min(range(-STEPS, STEPS + 1), key=loss)
+    return database.temperature * STEP**best
+
+
+def _probability_temperature(logits: Tensor, labels: Tensor) -> float:
+    losses = [_smoothed_loss((logits / temperature).log_softmax(1), labels) for temperature in PROBABILITY]
+    return float(PROBABILITY[int(torch.tensor(losses).argmin())])
+
+
+def _smoothed_loss(logs: Tensor, labels: Tensor) -> float:
+    """Return minus the mean log likelihood, a share of 1 / (n + 2) being of the other labels (the rule of succession).
+
+    Where all of n rows are right, that is how often one more may be wrong; without it the best would be to be certain.
+    """
+    n, n_classes = logs.shape
+    wrong = 1 / (n + 2)
+    own = logs.gather(1, labels[:, None]).squeeze(1)
+    others = (logs.sum(1) - own) / max(1, n_classes - 1)
+    return -float(((1 - wrong) * own + wrong * others).mean())

@@ -1,0 +1,149 @@
+"""Two readings of one set of scores: typical candidates decide, and all of them say how confident that is."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from protoattend import ProtoAttendClassifier
+from protoattend.core.sparsemax import sparsemax
+from protoattend.database.readings import Readings, choose_readings
+from protoattend.database.search import attend
+from protoattend.database.searchable import Searchable
+
+FLAT = 3.0
+
+
+def case(weighted: bool) -> tuple[torch.Tensor, Searchable]:
+    generator = torch.Generator().manual_seed(0)
+    queries, keys = torch.rand(9, 6, generator=generator) * 4, torch.rand(700, 6, generator=generator) * 4
+    labels = torch.randint(3, (700,), generator=generator)
+    scores = torch.randn(700, 3, generator=generator) + 2 * torch.nn.functional.one_hot(labels, 3)
+    counts = torch.rand(700, generator=generator) * 2 + 0.1 if weighted else None
+    return queries, Searchable(keys, scores, labels, counts, typical_only=True)
+
+
+def naive(queries: torch.Tensor, candidates: Searchable, own: torch.Tensor | None) -> tuple[torch.Tensor, ...]:
+    """Return logits, shown class mass and flat class mass by dense matrices."""
+    scores = (queries.double() @ candidates.keys.double().T) / 6**0.5
+    if own is not None:
+        scores[torch.arange(len(own)), own] = -torch.inf
+    counts = torch.ones(len(candidates.keys)) if candidates.sample_weight is None else candidates.sample_weight
+    votes = torch.nn.functional.one_hot(candidates.labels, 3).double()
+    atypical = candidates.class_scores.argmax(1) != candidates.labels
+    sharp = sparsemax(scores.masked_fill(atypical, -torch.inf), sample_weight=counts.double())
+    flat = torch.exp(scores / FLAT - (scores / FLAT).amax(1, keepdim=True)) * counts
+    flat = flat / flat.sum(1, keepdim=True)
+    return sharp @ candidates.class_scores.double(), sharp @ votes, flat @ votes
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("chunk", [None, 64, 700])
+@pytest.mark.parametrize("left_out", [False, True])
+def test_both_readings_equal_dense_ones(weighted: bool, chunk: int | None, left_out: bool) -> None:
+    queries, candidates = case(weighted)
+    own = torch.arange(len(queries)) if left_out else None
+    logits, shown, flat = naive(queries, candidates, own)
+    found = attend(queries, candidates, normalize="sparsemax", own=own, flat=FLAT, chunk=chunk)
+    torch.testing.assert_close(found.logits.double(), logits, atol=1e-4, rtol=0)
+    torch.testing.assert_close(found.class_mass.double(), shown, atol=1e-5, rtol=0)
+    torch.testing.assert_close(found.flat_mass, flat, atol=1e-6, rtol=0)
+    assert torch.isin(found.positions, candidates.atypical).sum() == 0
+    for i in range(3):
+        one = attend(
+            queries[i : i + 1],
+            candidates,
+            normalize="sparsemax",
+            own=None if own is None else own[i : i + 1],
+            flat=FLAT,
+        )
+        torch.testing.assert_close(one.flat_mass, found.flat_mass[i : i + 1], atol=1e-6, rtol=0)
+        torch.testing.assert_close(one.logits, found.logits[i : i + 1], atol=1e-5, rtol=0)
+
+
+def test_a_decision_alone_makes_no_flat_reading() -> None:
+    queries, candidates = case(weighted=False)
+    assert attend(queries, candidates, normalize="sparsemax").flat_mass is None
+
+
+def test_where_hardly_any_is_typical_all_decide() -> None:
+    queries, candidates = case(weighted=False)
+    wrong = Searchable(candidates.keys, -candidates.class_scores, candidates.labels, typical_only=True)
+    few = Searchable(wrong.keys[:2], wrong.class_scores[:2], wrong.labels[:2], typical_only=True)
+    assert len(few.atypical) == 0
+    assert attend(queries, few, normalize="sparsemax").weights.sum() == pytest.approx(len(queries))
+
+
+def test_unanimous_is_exactly_one(wine_classifier: ProtoAttendClassifier, wine: Any) -> None:
+    classifier = copy.deepcopy(wine_classifier)
+    database = classifier.database_
+    database.remove(database.indices[database.labels != 0])
+    assert (classifier.confidence(wine[0]) == 1).all()
+    assert all(e.agreement == 1 for e in classifier.explain(wine[0]))
+
+
+def test_confidence_is_the_flat_mass_at_the_prediction(any_kind: Any) -> None:
+    classifier, X, _ = any_kind
+    mass, predicted = classifier.class_mass(X), classifier.predict(X)
+    numbers = np.searchsorted(classifier.classes_, predicted)
+    np.testing.assert_allclose(classifier.confidence(X), mass[np.arange(len(numbers)), numbers], atol=1e-6)
+    flat = classifier.database_.flat_weights(classifier._encode(X).queries)
+    of_first = flat[:, classifier.database_.rows.labels == 0].sum(1)
+    np.testing.assert_allclose(mass[:, 0], of_first.numpy(), atol=1e-4)
+
+
+def test_readings_are_saved_along(wine_classifier: ProtoAttendClassifier, wine: Any, tmp_path: Path) -> None:
+    wine_classifier.save(tmp_path / "model")
+    loaded = ProtoAttendClassifier.load(tmp_path / "model")
+    assert loaded.database_.readings == wine_classifier.database_.readings != Readings(1.0)
+    np.testing.assert_array_equal(loaded.confidence(wine[0]), wine_classifier.confidence(wine[0]))
+
+
+def test_a_condensed_database_has_readings_of_its_own_and_an_edited_one_keeps_them(
+    wine_classifier: ProtoAttendClassifier,
+) -> None:
+    database = copy.deepcopy(wine_classifier.database_)
+    before = database.readings
+    condensed = database.condense(20)
+    assert condensed.readings == choose_readings(condensed, torch.arange(0))
+    database.relabel([0], 2)
+    database.remove([1])
+    assert database.readings == before
+
+
+def test_temperatures_suit_the_rows_they_are_chosen_on(wine_classifier: ProtoAttendClassifier) -> None:
+    database = wine_classifier.database_
+    held_out = torch.arange(0, len(database), 9)
+    chosen = choose_readings(database, held_out)
+    others = database.without(database.indices[held_out.numpy()])
+
+    def loss(readings: Readings) -> float:
+        others.readings = readings
+        found = others.decide(database.rows.queries[held_out])
+        rows = torch.arange(len(held_out))
+        own = found.flat_mass[rows, database.rows.labels[held_out]]
+        return float(-own.clamp(min=1e-9).log().mean())
+
+    assert loss(chosen) <= loss(Readings(8 * chosen.flat_temperature)) + 1e-6
+
+
+def test_a_person_makes_a_candidate_typical(wine_classifier: ProtoAttendClassifier) -> None:
+    database = copy.deepcopy(wine_classifier.database_)
+    row = int(database.rows.class_scores[:, 0].argmax())
+    database.relabel([int(database.indices[row])], 1)
+    assert bool(database.deciding[row])
+
+
+def test_an_explanation_says_what_speaks_against_and_where_it_contradicts_itself(any_kind: Any) -> None:
+    classifier, X, _ = any_kind
+    for e in classifier.explain(X[:20]):
+        assert all(p.label != e.prediction for p in e.against)
+        assert [p.weight for p in e.against] == sorted((p.weight for p in e.against), reverse=True)
+        assert (e.note == "") == (e.heaviest_label == e.prediction)
+        assert all(p.argues_for == p.label for p in e.prototypes), "only typical candidates decide"
+        assert sum(e.weights) == pytest.approx(1, abs=1e-5)
