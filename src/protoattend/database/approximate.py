@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from protoattend.core.attention import ragged_class_mass
 from protoattend.database.attention import Attention, attention_of, joined
+from protoattend.database.found import class_mass_of_found, decisive, softmax_of_found, sparsemax_of_found
 from protoattend.database.searchable import Searchable
 from protoattend.errors import MissingExtra, UserError
 
@@ -246,13 +246,13 @@ class Approximation:
             # The engine's own scores may be rounded: attention is computed from the keys.
             scores = torch.einsum("bd,bkd->bk", some.double() / one, candidates.keys[found.positions].double())
             scores = scores.masked_fill(~found.there, -torch.inf)
-            weigh = _softmax if normalize == "softmax" else _sparsemax
-            weights, missed = weigh(_decisive(scores, found.positions, candidates), found.counts, found.outside)
+            weigh = softmax_of_found if normalize == "softmax" else sparsemax_of_found
+            weights, missed = weigh(decisive(scores, found.positions, candidates), found.counts, found.outside)
             inside = weights > 0
             flat_mass = None
             if flat is not None and normalize == "sparsemax":
-                shares, _ = _softmax(scores * (temperature / flat), found.counts, found.outside)
-                flat_mass = _class_mass(shares, found.positions, candidates)
+                shares, _ = softmax_of_found(scores * (temperature / flat), found.counts, found.outside)
+                flat_mass = class_mass_of_found(shares, found.positions, candidates)
             part = attention_of(
                 inside.nonzero()[:, 0],
                 found.positions[inside],
@@ -331,39 +331,3 @@ def missed_mass(database: CandidateDatabase, neighbours: Neighbours, queries: Te
         for (positions, weights), row in zip(database.attend(queries).per_query(), indices, strict=True)
     ]
     return torch.tensor(missed)
-
-
-def _softmax(scores: Tensor, counts: Tensor, outside: Tensor) -> tuple[Tensor, Tensor]:
-    """Return weights among the found and the most that `outside` others, no closer than the last found, could have."""
-    shifted = scores - scores.amax(1, keepdim=True)
-    masses = counts * shifted.exp()
-    total = masses.sum(1)
-    others = outside * _last(shifted).exp()
-    return masses / total[:, None], others / (total + others)
-
-
-def _sparsemax(scores: Tensor, counts: Tensor, outside: Tensor) -> tuple[Tensor, Tensor]:
-    """The same for p_j = w_j max(z_j - tau, 0); others can only raise tau."""
-    shifted = scores - scores.amax(1, keepdim=True)
-    ordered, order = shifted.clamp(min=-1e30).sort(1, descending=True)  # 0 * -inf would be NaN
-    heaviness = counts.gather(1, order)
-    tau = (((heaviness * ordered).cumsum(1) - 1) / heaviness.cumsum(1)).amax(1, keepdim=True)
-    weights = torch.where(shifted > tau, counts * (shifted - tau), 0.0)
-    return weights, (outside * (_last(shifted) - tau.squeeze(1)).clamp(min=0)).clamp(max=1)
-
-
-def _decisive(scores: Tensor, positions: Tensor, candidates: Searchable) -> Tensor:
-    """Return the scores of the candidates that may decide; where a query finds none of those, of all found."""
-    away = torch.isin(positions, candidates.atypical) & scores.isfinite()
-    left = scores.masked_fill(away, -torch.inf)
-    return torch.where(left.isfinite().any(1, keepdim=True), left, scores)
-
-
-def _class_mass(weights: Tensor, positions: Tensor, candidates: Searchable) -> Tensor:
-    rows = torch.arange(len(weights))[:, None].expand_as(positions).flatten()
-    labels, n_classes = candidates.labels[positions].flatten(), candidates.class_scores.shape[1]
-    return ragged_class_mass(labels, weights.flatten(), n_classes, rows, len(weights))
-
-
-def _last(shifted: Tensor) -> Tensor:
-    return shifted.masked_fill(shifted.isneginf(), torch.inf).amin(1)

@@ -17,52 +17,8 @@ from protoattend.core.attention import prototype_counts
 from protoattend.database.attention import Attention
 from protoattend.database.store import CandidateDatabase
 from protoattend.errors import MissingExtra, UserError
-
-AGAINST = 3  # candidates named that speak against a decision
-LEAST = 1e-4  # flat weight of such a candidate
-HELD = 1 << 22  # weights held at once
-
-
-@dataclass(frozen=True)
-class Prototype:
-    """One real sample a decision rests on.
-
-    Attributes
-    ----------
-    index : int
-        Its row in the training X, or the index given to a row added later.
-    weight : float
-        p_ij of eq. 1, its share of the decision.
-    label : label
-        What it carries.
-    preview : object
-        What a person is shown. That of an image on disk knows its `path`, and is decoded by `np.asarray`; a database
-        saved with excerpts shows thumbnails, and the first characters of texts.
-    argues_for : label
-        The label its value speaks for, which is what it adds to the decision; mostly the one it carries.
-    argues_share : float
-        How much it does: the probability of that label by its value alone.
-
-    Examples
-    --------
-    >>> Prototype(index=17, weight=0.6, label="cat", preview="a small cat").weight
-    0.6
-    """
-
-    index: int
-    weight: float
-    label: Any
-    preview: Any
-    argues_for: Any = None
-    argues_share: float = 1.0
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What was decided for one input, and how confidently."""
-
-    prediction: Any
-    confidence: float
+from protoattend.explain.against import speaking_against
+from protoattend.explain.prototypes import Outcome, Prototype
 
 
 @dataclass(frozen=True)
@@ -310,20 +266,6 @@ def explain(
         for e, label, others in zip(explained, labels, against, strict=True)
     )
     return Explanations(tuple(items), explained.kind)
-
-
-def speaking_against(
-    database: CandidateDatabase, queries: Tensor, predicted: Tensor, *, own: Tensor | None = None
-) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield for each query positions and flat weights of the heaviest candidates of other labels than `predicted`."""
-    size = max(1, HELD // len(database))
-    for start in range(0, len(queries), size):
-        here = slice(start, start + size)
-        weights = database.flat_weights(queries[here], own=None if own is None else own[here])
-        others = weights.masked_fill(database.rows.labels == predicted[here, None], 0.0)
-        found = others.topk(min(AGAINST, others.shape[1]), dim=1)
-        for positions, shares in zip(found.indices, found.values, strict=True):
-            yield positions[shares > LEAST], shares[shares > LEAST]
 
 
 def explanations_of(database: CandidateDatabase, found: Attention, previews: list[Any], *, top: int) -> Explanations:
