@@ -51,6 +51,7 @@ def headlines(results: Path = record.RESULTS) -> list[str]:
     return [
         f"Fashion-MNIST: {_beside_plain(fashion)}. CIFAR-10: {_beside_plain(cifar)}. Adult: {_beside_plain(adult)}.",
         f"A training epoch takes {slower:.2f} times as long as the plain encoder's (the paper: 4.45).",
+        *([_of_one_story(found["one_story"])] if "one_story" in found else []),
         *([_of_uncertainty(found["trust"])] if "trust" in found else []),
         f"Exact decisions over a million candidates are {search['ratios']['vs_faiss_1m']:.1f} times as fast as faiss "
         f"finding 64 neighbours; ten million are opened in {search['ten_million']['open']:.0f} ms.",
@@ -65,10 +66,20 @@ def _of_uncertainty(trust: Figures) -> str:
     images = next(iter(trust["images"].values()))
     auroc = {score: sum(by.values()) / len(by) for score, by in images["ood_auroc"].items()}
     return (
-        f"Fashion-MNIST: ranked by the confidence of softmax attention, errors have an AURC {trust['aurc_vs_msp']:.2f} "
-        f"times that of the plain encoder's probabilities; out-of-distribution images are detected with an AUROC "
-        f"of {auroc['ours combined']:.3f} (best peer {auroc[images['ood_best_peer']]:.3f}). Label errors are "
-        f"found with at least {trust['labels_ap_vs_cleanlab']:.2f} times cleanlab's average precision."
+        f"Fashion-MNIST: out-of-distribution images are detected with an AUROC of {auroc['ours combined']:.3f} (best "
+        f"peer {auroc[images['ood_best_peer']]:.3f}). Label errors are found with at least "
+        f"{trust['labels_ap_vs_cleanlab']:.2f} times cleanlab's average precision."
+    )
+
+
+def _of_one_story(figures: Figures) -> str:
+    found = figures["headline"]
+    return (
+        f"With nothing but defaults, on {len(figures['runs'])} sets: accuracy {-found['gap_to_plain']:+.1f} points "
+        f"beside the plain encoder; ranked by confidence, errors have {found['aurc_vs_plain']:.2f} times the AURC of "
+        f"the plain encoder's probabilities; {found['contradiction']:.1%} of predictions are not what most of their "
+        f"prototypes are; the heaviest prototype is {found['likeness']:.0%} of the way from a random row of its class "
+        "to the nearest."
     )
 
 
@@ -350,7 +361,7 @@ def one_story(found: dict[str, Figures]) -> str:
         "on one thread beside other work."
     )
     head = ("set", "accuracy", "AURC", "ECE", "contradiction", "likeness", "hubs", "prototypes", "seconds")
-    return _section("One story: decision, prototypes and confidence", text, head, rows)
+    return _section("Decision, prototypes and confidence agree", text, head, rows)
 
 
 SECTIONS: tuple[Callable[[dict[str, Figures]], str], ...] = (
