@@ -38,12 +38,8 @@ class Likeness(nn.Module):
         self.register_buffer("centre", torch.zeros(width))
         self.register_buffer("projection", torch.zeros(width, rank))
 
-    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Return what inputs `(B, ...)` add to queries and to keys, each `(B, rank + 2)`."""
-        return self.of_sketches(self.sketch(x))
-
-    def of_sketches(self, sketches: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the same for inputs that are sketched already."""
+    def forward(self, sketches: Tensor) -> tuple[Tensor, Tensor]:
+        """Return what inputs of these sketches `(B, width)` add to queries and to keys, each `(B, rank + 2)`."""
         a = (sketches - self.centre) @ self.projection
         half = a.square().sum(1, keepdim=True) / 2
         one = torch.ones_like(half)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -175,9 +176,18 @@ class ProtoAttend(nn.Module):
         """Let queries and keys carry the likeness of inputs, which is no part of training."""
         if self.likeness is None or self.training:
             return encoded
-        of_queries, of_keys = self.likeness(x)
+        of_queries, of_keys = self.likeness(self.sketch(x))
         queries, keys = torch.cat([encoded.queries, of_queries], dim=1), torch.cat([encoded.keys, of_keys], dim=1)
         return Encoded(queries, keys, encoded.values)
+
+    def sketch(self, x: Tensor) -> Tensor:
+        """Return the sketches that likeness compares; with test-time augmentation, their mean over changed copies."""
+        assert self.likeness is not None
+        augmentation: Any = getattr(self.encoder, "test_time_augmentation", ())
+        if len(augmentation) <= 1:
+            return cast(Tensor, self.likeness.sketch(x))
+        sketches = [self.likeness.sketch(changed) for changed in augmentation.of(x)]
+        return torch.stack(sketches).mean(0)
 
     def _features(self, x: Tensor, mix: Mix | None) -> Tensor:
         # On a GPU the encoder, nearly all of the work, trains in bfloat16; attention and decision stay exact.

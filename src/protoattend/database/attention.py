@@ -77,12 +77,12 @@ class Attention:
 
         Where there is none, as with softmax, it is by the weights that decide.
         """
-        return confidence(self.support, self.predicted)
+        return _rounded(confidence(self.support, self.predicted))
 
     @property
     def agreement(self) -> Tensor:
         """The share `(B,)` of the prototypes' weight whose label is the predicted one."""
-        return confidence(self.class_mass, self.predicted)
+        return _rounded(confidence(self.class_mass, self.predicted))
 
     @property
     def support(self) -> Tensor:
@@ -136,6 +136,11 @@ class Attention:
     def counts(self, share: float) -> Tensor:
         """Return how many of its prototypes carry `share` of each decision `(B,)`: the fewest that do."""
         return ragged_prototype_counts(self.weights, self.rows, len(self), share)
+
+
+def _rounded(shares: Tensor) -> Tensor:
+    """Return shares to six digits: weights sum to one only up to rounding, and what is unanimous must be exactly 1."""
+    return torch.round(shares, decimals=6)
 
 
 def attention_of(

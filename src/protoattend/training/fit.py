@@ -156,11 +156,14 @@ def _with_likeness(setup: Setup, encoded: Encoded) -> Encoded:
     samples = setup.whole.candidates().samples
     if isinstance(sketch, TextSketch):
         sketch.learn_from(samples)
-    sketches = torch.cat([sketch(x) for x in chunks(samples)])
+    width = int(sketch.width)  # type: ignore[arg-type]
     rank = RANK_OF_TEXTS if isinstance(sketch, TextSketch) else RANK
-    likeness = Likeness(sketch, min(rank, sketches.shape[1]))
-    likeness.learn_from(sketches, encoded.queries, encoded.keys, setup.plan.recipe.likeness)
-    of_queries, of_keys = likeness.of_sketches(sketches)
-    setup.model.likeness = likeness.to(setup.device)
+    likeness = Likeness(sketch, min(rank, width))
+    setup.model.likeness = likeness
+    with torch.no_grad():
+        sketches = torch.cat([setup.model.sketch(x) for x in chunks(samples)])
+        likeness.learn_from(sketches, encoded.queries, encoded.keys, setup.plan.recipe.likeness)
+        of_queries, of_keys = likeness(sketches)
+    likeness.to(setup.device)
     queries, keys = torch.cat([encoded.queries, of_queries], dim=1), torch.cat([encoded.keys, of_keys], dim=1)
     return replace(encoded, queries=queries, keys=keys)
