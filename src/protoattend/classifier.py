@@ -34,8 +34,9 @@ class ProtoAttendClassifier(ExplainMethods, UncertaintyMethods, MonitoringMethod
     ----------
     encoder : str, nn.Module, frozen(module) or fine_tuned(module), default="auto"
         What maps a batch of inputs to features. "auto" goes by the kind of X; by name: "fast-cnn", "resnet32" and
-        "resnet50" read images, "char-cnn" and "vdcnn" texts, "mlp", "lstm" and "features" tables. Any nn.Module will
-        do; `frozen(module)` keeps a pre-trained one as it is, `fine_tuned(module)` trains it at a rate of its own.
+        "resnet50" read images, "n-grams", "char-cnn" and "vdcnn" texts, "mlp", "lstm" and "features" tables. Any
+        nn.Module will do; `frozen(module)` keeps a pre-trained one as it is, `fine_tuned(module)` trains it at a rate
+        of its own.
     normalize : {"sparsemax", "softmax"}, default="sparsemax"
         n() of eq. 1, from scores to weights: few prototypes, or many and a finer confidence.
     objective : str, default="self+prototype+joint"

@@ -13,17 +13,17 @@ from protoattend.core.mixup import Mix
 from protoattend.data.samples import Samples
 from protoattend.encoders.image import FastCNN, resnet_for
 from protoattend.encoders.lstm import PaperLSTM
-from protoattend.encoders.parts import describe, make_part, part
+from protoattend.encoders.parts import describe, make_part, part, show
 from protoattend.encoders.tabular import MLP, BinnedTable, FeatureMapping, FeatureTable, PlainTable, count_bins
 from protoattend.encoders.test_time_augmentation import TestTimeAugmentation
-from protoattend.encoders.text import VDCNN, CharCNN
+from protoattend.encoders.text import VDCNN, CharCNN, NgramBag
 from protoattend.errors import UserError, choose
 
 MOST_NUMBERS = 2**25  # of the images that are looked at for their mean: 134 MB as floats
 
 NAMES: Mapping[str, tuple[str, ...]] = {  # by kind of input; the first is what "auto" takes
     "images": ("fast-cnn", "resnet32", "resnet50"),
-    "text": ("char-cnn", "vdcnn"),
+    "text": ("n-grams", "char-cnn", "vdcnn"),
     "table": ("mlp", "lstm", "features"),
 }
 # These have layer normalisation where the paper puts it. All others end in it, so that scores are of one scale: the
@@ -94,7 +94,7 @@ class AsTokens(nn.Module):
 
 
 class Encoder(nn.Module):
-    """A front, a body and a norm; `learn_from` shows the front the training samples once, before training.
+    """A front, a body and a norm; `learn_from` shows them the training samples once, before training.
 
     In training it reads samples as they come, afterwards by `test_time_augmentation`.
     """
@@ -102,7 +102,7 @@ class Encoder(nn.Module):
     def __init__(self, front: nn.Module, body: nn.Module, norm: nn.Module, out_features: int) -> None:
         super().__init__()
         # Characters and tokens cannot be blended, only their embeddings, inside the encoders that know how.
-        self.mixes_inside = isinstance(body, (CharCNN, VDCNN))
+        self.mixes_inside = isinstance(body, (CharCNN, VDCNN, NgramBag))
         self.can_mix = self.mixes_inside or not isinstance(front, (AsLong, AsTokens))
         self.rows_at_once: int = getattr(front, "rows_at_once", ROWS_AT_ONCE)  # where no gradient is needed
         self.front = front
@@ -112,9 +112,9 @@ class Encoder(nn.Module):
         self.test_time_augmentation = TestTimeAugmentation()
 
     def learn_from(self, samples: Samples) -> None:
-        learn = getattr(self.front, "learn_from", None)
-        if learn is not None:
-            learn(samples)
+        show(self.front, samples)
+        if not isinstance(self.body, Encoder):  # behind a frozen front, it learns from features
+            show(self.body, samples)
 
     def forward(self, x: Tensor, mix: Mix | None = None) -> Tensor:
         augmentation = self.test_time_augmentation
@@ -206,6 +206,8 @@ def _widths(form: Mapping[str, Any]) -> tuple[int, ...]:
 
 
 def _for_text(name: str, form: Mapping[str, Any]) -> tuple[nn.Module, nn.Module]:
+    if name == "n-grams":
+        return AsLong(), NgramBag(form["n_grams"])
     return AsLong(), CharCNN() if name == "char-cnn" else VDCNN(length=form["length"])
 
 

@@ -6,6 +6,7 @@ import copy
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from protoattend.config import BATCH_SIZE, LEARNING_RATE, Settings, TrainingPlan
 from protoattend.core.model import ProtoAttend
 from protoattend.core.objectives import SELF, objective
 from protoattend.data.augment import Augmentation
-from protoattend.data.inputs import Inputs, fit_inputs
+from protoattend.data.inputs import Inputs, Reading, fit_inputs
 from protoattend.data.samples import Samples, chunks, subset
 from protoattend.data.weights import warn_of_unusual_weights
 from protoattend.encoders.build import Encoder, build_encoder, count_features, rows_at_once, wrap_encoder
@@ -172,9 +173,14 @@ def make_plan(settings: Settings, n_rows: int, *, kind: str, encoder: Encoder) -
 
 def _input_learner(settings: Settings) -> Callable[[Any], Inputs]:
     """Return what learns the form of X, given which columns are codes, and an encoder that may have a tokenizer."""
-    tokenizer = settings.encoder.tokenizer if isinstance(settings.encoder, Pretrained) else None
-    fixed = settings.training_recipe.fixed_columns
-    return lambda X: fit_inputs(X, categorical=settings.categorical_features, fixed=fixed, tokenizer=tokenizer)
+    encoder = settings.encoder
+    reading = Reading(
+        categorical=settings.categorical_features,
+        fixed=settings.training_recipe.fixed_columns,
+        texts="n-grams" if encoder in ("auto", "n-grams") else "characters",
+        tokenizer=encoder.tokenizer if isinstance(encoder, Pretrained) else None,
+    )
+    return partial(fit_inputs, reading=reading)
 
 
 def _check_augmentation(given: TestTimeAugmentation | None, encoder: Encoder, inputs: Inputs) -> TestTimeAugmentation:
