@@ -131,7 +131,10 @@ class TextInputs:
     LONGEST: ClassVar[int] = 448  # the paper's length for DBPedia
 
     @classmethod
-    def fit(cls, X: Any) -> TextInputs:
+    def fit(cls, X: Any, length: int | None = None) -> TextInputs:
+        """Learn how much of a text is read; `length` sets it."""
+        if length is not None:
+            return cls(length=length)
         lengths = [len(text) for text in as_texts(X)]
         typical = int(np.quantile(lengths, 0.95))
         return cls(length=int(np.clip(-(-typical // 16) * 16, 32, cls.LONGEST)))
@@ -290,10 +293,18 @@ def _gathered(samples: Sequence[Any]) -> Any:
     return np.stack(arrays)
 
 
-def fit_inputs(X: Any, *, categorical: Any = None, fixed: Any = None, tokenizer: Tokenizer | None = None) -> Inputs:
+def fit_inputs(
+    X: Any,
+    *,
+    categorical: Any = None,
+    fixed: Any = None,
+    tokenizer: Tokenizer | None = None,
+    text_length: int | None = None,
+) -> Inputs:
     """Learn the form of X.
 
-    Of a table, `categorical` names columns that are codes and `fixed` has known ones; `tokenizer` reads texts.
+    Of a table, `categorical` names columns that are codes and `fixed` has known ones; `tokenizer` reads texts, or
+    `text_length` characters of each.
     """
     from protoattend.data.tables import TableInputs
 
@@ -305,7 +316,7 @@ def fit_inputs(X: Any, *, categorical: Any = None, fixed: Any = None, tokenizer:
         return TokenInputs.fit(as_texts(X), tokenizer)
     if kind == "table":
         return TableInputs.fit(X, categorical=categorical, fixed=fixed)
-    return ImageInputs.fit(X) if kind == "images" else TextInputs.fit(X)
+    return ImageInputs.fit(X) if kind == "images" else TextInputs.fit(X, text_length)
 
 
 def inputs_from_state(kind: str, state: dict[str, Any], tokenizer: Tokenizer | None = None) -> Inputs:
