@@ -206,8 +206,8 @@ def table1(found: dict[str, Figures]) -> str:
         "The paper's training objectives (`table1.py`)",
         f'recipe="paper" with softmax attention on {figures["rows"]:,} rows of Fashion-MNIST, {figures["encoder"]}, '
         f"{figures['epochs']} epochs, {figures['candidates']:,} candidates a step, {figures['seeds']} seed(s). The "
-        "means of C of right and of wrong decisions are over all rows (joint), as the paper's figures add up, then over "
-        "those decisions alone. The paper has all 60,000 rows and about a thousand epochs.",
+        "means of C of right and of wrong decisions are over all rows (joint), as the paper's figures add up, then "
+        "over those decisions alone. The paper has all 60,000 rows and about a thousand epochs.",
         ("objective", "alpha 0", "alpha 1", "C, right", "C, wrong", "C if right", "C if wrong", "the paper's"),
         rows,
     )

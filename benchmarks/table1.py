@@ -6,7 +6,8 @@ Everything but the objective is recipe="paper" with the paper's rate for softmax
 at each step by default; 10,000 rows of the training split are learned from, 10,000 others of it are decided. Accuracy
 is that of the input's own value (alpha 0) and of the prototypes (alpha 1). The mean of the confidence C is given twice:
 over right and over wrong decisions, as the table's heading reads, and jointly, C of right ones summed over all rows,
-which is what the paper's figures add up by. With FOLDER, a run that was stopped goes on. Writes benchmarks/results/table1.json.
+which is what the paper's figures add up by. With FOLDER, a run that was stopped goes on. Writes
+benchmarks/results/table1.json.
 """
 
 from __future__ import annotations
