@@ -130,7 +130,9 @@ class Estimator(ClassifierMixin, BaseEstimator):
         return self
 
     def _own_recipe(self) -> Recipe:
-        return self.recipe if isinstance(self.recipe, Recipe) else RECIPES.get(self.recipe, Recipe())
+        if isinstance(self.recipe, Recipe):
+            return self.recipe
+        return RECIPES["paper"] if self.recipe == "paper" else Recipe()
 
     def _settings(self) -> Settings:
         """Return the parameters, checked."""

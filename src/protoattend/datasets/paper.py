@@ -33,8 +33,8 @@ def paper_settings(name: str, training: str = "sparsemax", *, y: Iterable[Any] |
 
     Returns
     -------
-    params : dict {str: value}
-        For `ProtoAttendClassifier(**params)`; `params | {"max_epochs": 3}` changes one.
+    settings : dict {str: value}
+        For `ProtoAttendClassifier(**settings)`; `settings | {"max_epochs": 3}` changes one.
 
     Raises
     ------
@@ -50,12 +50,12 @@ def paper_settings(name: str, training: str = "sparsemax", *, y: Iterable[Any] |
     Examples
     --------
     >>> from protoattend import ProtoAttendClassifier
-    >>> params = paper_settings("cifar-10")
-    >>> params["encoder"], params["d_out"], params["learning_rate"], params["max_epochs"]
+    >>> settings = paper_settings("cifar-10")
+    >>> settings["encoder"], settings["d_out"], settings["learning_rate"], settings["max_epochs"]
     ('resnet50', 128, 0.0015, 2578)
-    >>> params["n_candidates"], params["recipe"].database_size
+    >>> settings["n_candidates"], settings["recipe"].database_size
     (1024, 32768)
-    >>> ProtoAttendClassifier(**params).normalize
+    >>> ProtoAttendClassifier(**settings).normalize
     'sparsemax'
     """
     of_set = _appendix()[choose(name, _appendix(), "the data set")]
@@ -71,7 +71,7 @@ def paper_settings(name: str, training: str = "sparsemax", *, y: Iterable[Any] |
     )
     if "decay" in of_training:
         recipe = replace(recipe, schedule=ExponentialDecay(of_training["decay"], of_training["every"]))
-    params = {
+    settings = {
         **PAPER_SETTINGS,
         "encoder": of_set["encoder"],
         "normalize": "softmax" if training.startswith("softmax") else "sparsemax",
@@ -82,13 +82,13 @@ def paper_settings(name: str, training: str = "sparsemax", *, y: Iterable[Any] |
         "undersample": shares or None,
         "augment": Augmentation(**of_set["augmentation"]) if "augmentation" in of_set else None,
     }
-    params |= {key: of_training[key] for key in ("learning_rate", "lambda_sparse", "lambda_conf") if key in of_training}
+    settings |= {key: of_training[key] for key in ("learning_rate", "lambda_sparse", "lambda_conf") if key in of_training}
     if training.endswith("sparsity"):
-        params.setdefault("lambda_sparse", None)
+        settings.setdefault("lambda_sparse", None)
     if "iterations" in of_training:
         rows = sum(count * shares.get(label, 1.0) for label, count in counts.items())
-        params["max_epochs"] = _epochs(of_training["iterations"], rows)
-    return params
+        settings["max_epochs"] = _epochs(of_training["iterations"], rows)
+    return settings
 
 
 @cache
