@@ -82,7 +82,8 @@ def paper_settings(name: str, training: str = "sparsemax", *, y: Iterable[Any] |
         "undersample": shares or None,
         "augment": Augmentation(**of_set["augmentation"]) if "augmentation" in of_set else None,
     }
-    settings |= {key: of_training[key] for key in ("learning_rate", "lambda_sparse", "lambda_conf") if key in of_training}
+    of_loss = ("learning_rate", "lambda_sparse", "lambda_conf")
+    settings |= {key: of_training[key] for key in of_loss if key in of_training}
     if training.endswith("sparsity"):
         settings.setdefault("lambda_sparse", None)
     if "iterations" in of_training:
