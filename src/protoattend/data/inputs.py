@@ -132,7 +132,10 @@ class TextInputs:
     LONGEST: ClassVar[int] = 448  # the paper's length for DBPedia
 
     @classmethod
-    def fit(cls, X: Any) -> TextInputs:
+    def fit(cls, X: Any, length: int | None = None) -> TextInputs:
+        """Learn how much of a text is read; `length` sets it."""
+        if length is not None:
+            return cls(length=length)
         lengths = [len(text) for text in as_texts(X)]
         typical = int(np.quantile(lengths, 0.95))
         return cls(length=int(np.clip(-(-typical // 16) * 16, 32, cls.LONGEST)))
@@ -296,12 +299,13 @@ class Reading:
     """How X is to be read.
 
     Of a table, `categorical` names columns that are codes and `fixed` has known ones. Texts are read as `texts` says,
-    "n-grams" or "characters", or by a `tokenizer`.
+    "n-grams" or "characters" (`text_length` of them), or by a `tokenizer`.
     """
 
     categorical: Any = None
     fixed: Any = None
     texts: str = "n-grams"
+    text_length: int | None = None
     tokenizer: Tokenizer | None = None
 
 
@@ -319,7 +323,7 @@ def fit_inputs(X: Any, reading: Reading = Reading()) -> Inputs:  # noqa: B008 (f
         return TableInputs.fit(X, categorical=reading.categorical, fixed=reading.fixed)
     if kind == "images":
         return ImageInputs.fit(X)
-    return NgramInputs.fit(X) if reading.texts == "n-grams" else TextInputs.fit(X)
+    return NgramInputs.fit(X) if reading.texts == "n-grams" else TextInputs.fit(X, reading.text_length)
 
 
 def inputs_from_state(kind: str, state: dict[str, Any], tokenizer: Tokenizer | None = None) -> Inputs:

@@ -10,10 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from protoattend.core.mixup import Mix
+from protoattend.data.augment import standardize_per_image
 from protoattend.data.samples import Samples
 from protoattend.encoders.image import FastCNN, resnet_for
 from protoattend.encoders.lstm import PaperLSTM
-from protoattend.encoders.parts import describe, make_part, part, show
+from protoattend.encoders.parts import PARTS, describe, make_part, part, show
 from protoattend.encoders.tabular import MLP, BinnedTable, FeatureMapping, FeatureTable, PlainTable, count_bins
 from protoattend.encoders.test_time_augmentation import TestTimeAugmentation
 from protoattend.encoders.text import VDCNN, CharCNN, NgramBag
@@ -53,6 +54,14 @@ class Standardize(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return (x.float() - self.mean) / self.scale
+
+
+@part
+class StandardizeEach(nn.Module):
+    """Images `(B, c, h, w)` as float, each with mean 0 and variance 1 over its own pixels, as in the paper."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return standardize_per_image(x)
 
 
 class UnitRange(nn.Module):
@@ -157,6 +166,18 @@ def build_encoder(name: str, kind: str, form: Mapping[str, Any]) -> Encoder:
 def wrap_encoder(module: nn.Module, kind: str, form: Mapping[str, Any], out_features: int) -> Encoder:
     """Return a user's module as encoder, behind the plainest front for its kind of input."""
     return Encoder(plain_front(kind, form), module, nn.LayerNorm(out_features), out_features)
+
+
+def adapt(encoder: Encoder, *, layer_norm: bool, each_image: bool) -> None:
+    """Let the LSTM or a user's module end as it is, or each image be standardised by itself, as a recipe says.
+
+    The paper's encoders of images and texts end in layer normalisation, and so do ours that stand in their place.
+    """
+    ours = isinstance(encoder.body, tuple(PARTS.values())) and not isinstance(encoder.body, PaperLSTM)
+    if not (layer_norm or ours):
+        encoder.norm = nn.Identity()
+    if each_image and isinstance(encoder.front, (Standardize, UnitRange)):
+        encoder.front = StandardizeEach()
 
 
 def count_features(module: nn.Module, kind: str, form: Mapping[str, Any], probe: Tensor) -> int:

@@ -113,7 +113,7 @@ def _candidates(settings: Settings, setup: Setup) -> Candidates:
         n_rows=data.rows_of_an_epoch,
         n_candidates=settings.n_candidates,
         batch_size=setup.plan.batch_size,
-        normalize=settings.normalize,
+        reencode=settings.normalize == "sparsemax" and setup.plan.recipe.reencode,
     )
 
 
