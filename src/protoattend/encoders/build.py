@@ -22,7 +22,7 @@ from protoattend.errors import UserError, choose
 
 MOST_NUMBERS = 2**25  # of the images that are looked at for their mean: 134 MB as floats
 
-NAMES: Mapping[str, tuple[str, ...]] = {  # by kind of input; the first is what "auto" takes
+NAMES: Mapping[str, tuple[str, ...]] = {  # by kind of input
     "images": ("fast-cnn", "resnet32", "resnet50"),
     "text": ("n-grams", "char-cnn", "vdcnn"),
     "table": ("mlp", "lstm", "features"),
@@ -154,13 +154,18 @@ class Encoder(nn.Module):
 def build_encoder(name: str, kind: str, form: Mapping[str, Any]) -> Encoder:
     """Return the encoder called `name` for a kind of input whose `form` (sizes) is known."""
     every = [encoder for names in NAMES.values() for encoder in names]
-    chosen = NAMES[kind][0] if name == "auto" else choose(name, ["auto", *every], "encoder")
+    chosen = _default(kind, form) if name == "auto" else choose(name, ["auto", *every], "encoder")
     if chosen not in NAMES[kind]:
         fitting = ", ".join(repr(encoder) for encoder in NAMES[kind])
         raise UserError(f"encoder={chosen!r} does not read {kind}; for {kind} use 'auto', {fitting} or an nn.Module.")
     front, body = {"images": _for_images, "text": _for_text, "table": _for_table}[kind](chosen, form)
     out_features = int(body.out_features)  # type: ignore[arg-type]
     return Encoder(front, body, nn.Identity() if chosen in FROM_THE_PAPER else nn.LayerNorm(out_features), out_features)
+
+
+def _default(kind: str, form: Mapping[str, Any]) -> str:
+    """Return what "auto" takes: the first of a kind, but for texts that are read as characters."""
+    return "char-cnn" if kind == "text" and "n_grams" not in form else NAMES[kind][0]
 
 
 def wrap_encoder(module: nn.Module, kind: str, form: Mapping[str, Any], out_features: int) -> Encoder:

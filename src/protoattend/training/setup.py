@@ -180,11 +180,12 @@ def make_plan(settings: Settings, n_rows: int, *, kind: str, encoder: Encoder) -
 def _input_learner(settings: Settings) -> Callable[[Any], Inputs]:
     """Return what learns the form of X, given which columns are codes, and an encoder that may have a tokenizer."""
     encoder, recipe = settings.encoder, settings.training_recipe
+    length = recipe.text_length if isinstance(recipe.text_length, int) else None
     reading = Reading(
         categorical=settings.categorical_features,
         fixed=recipe.fixed_columns,
-        texts="n-grams" if encoder in ("auto", "n-grams") else "characters",
-        text_length=recipe.text_length if isinstance(recipe.text_length, int) else None,
+        texts="n-grams" if encoder == "n-grams" or (encoder == "auto" and length is None) else "characters",
+        text_length=length,
         tokenizer=encoder.tokenizer if isinstance(encoder, Pretrained) else None,
     )
     return partial(fit_inputs, reading=reading)
