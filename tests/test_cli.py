@@ -25,8 +25,8 @@ def test_datasets_are_listed() -> None:
     assert "fashion-mnist" in result.stdout
 
 
-def test_a_mistake_is_one_line_and_exit_code_2() -> None:
+def test_a_mistake_is_one_line_and_exit_code_1() -> None:
     result = protoattend("datasets", "get", "mnst")
-    assert result.returncode == 2
+    assert result.returncode == 1
     assert "did you mean 'mnist'?" in result.stderr
     assert "Traceback" not in result.stderr

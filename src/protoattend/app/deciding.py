@@ -1,0 +1,29 @@
+"""Decisions for the command line: what is asked of many rows, each row read and encoded once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from protoattend.classifier import ProtoAttendClassifier
+from protoattend.database.encode import encode
+
+QUERIES = 256  # whose prototypes are held at a time
+
+
+def queries_of(clf: ProtoAttendClassifier, X: Any) -> Tensor:
+    """Return X encoded, which is what takes time, for several questions about it."""
+    return encode(clf.model_, clf.inputs_.tensor(clf.inputs_.source(X))).queries
+
+
+def spread(queries: Tensor) -> Tensor:
+    """Return some of the queries, evenly."""
+    return queries[:: -(-len(queries) // QUERIES)]
+
+
+def median_prototypes(clf: ProtoAttendClassifier, queries: Tensor) -> float:
+    """Return how many prototypes carry 95 % of a decision, in the median."""
+    counts = [clf.database_.attend(some).counts(0.95).numpy() for some in queries.split(QUERIES)]
+    return float(np.median(np.concatenate(counts)))
