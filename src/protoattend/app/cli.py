@@ -16,6 +16,10 @@ VERBS = (
     "predict",
     "explain",
     "evaluate",
+    "threshold",
+    "labels",
+    "ood",
+    "database",
     "datasets",
     "demo",
 )

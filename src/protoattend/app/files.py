@@ -71,7 +71,9 @@ class Use:
         """Read samples with their labels, which have the type that those of fit had."""
         data = self._read(path, self.reading)
         known = {str(label): label for label in self.clf.classes_.tolist()}  # a CSV and a Parquet file may differ
-        return replace(data, y=np.array([known.get(str(label), label) for label in data.labels().tolist()]))
+        labels = [known.get(str(label), label) for label in data.labels().tolist()]
+        self.clf.database_.classes.encode(labels)  # an unknown one is an error, before anything takes time
+        return replace(data, y=np.array(labels))
 
     def names(self, data: LabelledData) -> dict[str, list[Any]]:
         """Return what rows are called in tables: their number from 0, then their file or identifier."""

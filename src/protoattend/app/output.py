@@ -13,14 +13,16 @@ from pathlib import Path
 from typing import Any
 
 from protoattend.app.neutral import for_csv
-from protoattend.app.talk import as_json
+from protoattend.app.talk import Talk, as_json
 from protoattend.errors import MissingExtra, UserError
+from protoattend.folders import require_free
 
 Columns = Mapping[str, Sequence[Any]]  # cells are str, int, float, bool, None, or lists of these
+DIGITS = 6  # behind the point, of shares and scores
 
 
 def as_csv(columns: Columns) -> str:
-    """Return columns as CSV in which no text is a formula; a list is written as JSON.
+    """Return columns as CSV in which no text is a formula; a list is written as JSON, a truth as yes or no.
 
     >>> print(as_csv({"row": [0], "label": ["=1+1"], "set": [["a", "b"]]}), end="")
     row,label,set
@@ -34,6 +36,8 @@ def as_csv(columns: Columns) -> str:
 
 
 def _flat(cell: Any) -> Any:
+    if isinstance(cell, bool):
+        return "yes" if cell else "no"
     return as_json(cell, ascii_only=False) if isinstance(cell, (list, tuple)) else for_csv(cell)
 
 
@@ -92,6 +96,18 @@ def require_writable(out: Path | None, *inputs: Path, force: bool = False, also:
     require_new(out, *inputs, force=force)
 
 
+def require_corrected(out: Path, path: Path, *, force: bool) -> None:
+    """Raise where a corrected copy of `path` cannot be written to `out`: of a file, in the same format."""
+    if path.is_dir():
+        require_writable(out, force=force)
+        return
+    if out.suffix.lower() != path.suffix.lower():
+        raise UserError(f"a corrected copy of {path} must end in {path.suffix}, as it does, but got {out}; rename it.")
+    if not out.absolute().parent.is_dir():
+        raise UserError(f"the folder of {out} must exist, but it does not; make it or choose another.")
+    require_new(out, path, force=force)
+
+
 def require_new(out: Path, *inputs: Path, force: bool = False) -> None:
     """Raise where `out` is one of the inputs, or is there already and not to be replaced."""
     for path in inputs:
@@ -103,11 +119,37 @@ def require_new(out: Path, *inputs: Path, force: bool = False) -> None:
         raise UserError(f"{out} is there already; choose another name, or replace it with --force.")
 
 
+def require_new_folder(to: Path, *inputs: Path, force: bool = False) -> None:
+    """Raise, before any work is done, where a classifier cannot be saved in the folder `to`."""
+    for path in inputs:
+        if to.resolve() == path.resolve():
+            raise UserError(f"input is never replaced, but {to} is the input; choose another folder.")
+    require_free(to)
+    if to.is_dir() and any(to.iterdir()) and not force:
+        raise UserError(f"{to} holds a classifier already; choose another folder, or replace it with --force.")
+
+
 def write_table(columns: Columns, out: Path) -> None:
     """Write columns in the format of the file's ending, wholly or not at all."""
     content = FORMATS[out.suffix.lower()](columns)
     with new_file(out) as path:
         path.write_bytes(content)
+
+
+def give_table(table: dict[str, Any], out: Path | None, talk: Talk) -> None:
+    """Write a table to the file `out`, or to standard output as CSV or JSON."""
+    rows = len(next(iter(table.values())))
+    if out is None:
+        talk.text(as_csv(table), records(table) if talk.json else None)
+        return
+    write_table(table, out)
+    talk.say(f"{rows:,} row{'' if rows == 1 else 's'} written to {out}.")
+    talk.lines([], {"rows": rows, "columns": list(table), "out": out})
+
+
+def rounded(values: Any) -> list[float]:
+    """Return an array of shares or scores with as many digits as a table needs."""
+    return [round(value, DIGITS) for value in values.tolist()]
 
 
 @contextmanager

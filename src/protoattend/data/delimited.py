@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
@@ -135,6 +135,25 @@ def _require_names(place: str, names: Sequence[str]) -> None:
 
 def _by_name(names: Sequence[str], rows: Sequence[Sequence[str]]) -> dict[str, list[str]]:
     return dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
+
+
+def with_cells(path: Path, name: str, labels: Mapping[int, Any], *, given: Sequence[Any], header: bool) -> str:
+    """Return a CSV file, whose column `name` reads as `given`, with other labels in some rows; other cells stay.
+
+    A label is written as it is elsewhere in the column.
+    """
+    text = _decoded(path)
+    delimiter = _delimiter(text)
+    records, _ = _records(path, text, delimiter)
+    names = [cell.strip() for cell in records[0]] if header else [f"column {place}" for place in range(len(records[0]))]
+    place = int(name) if name not in names else names.index(name)
+    rows = records[1:] if header else records
+    written = {label: row[place] for label, row in zip(given, rows, strict=True)}
+    for row, label in labels.items():
+        rows[row][place] = written.get(label, str(label))
+    lines = io.StringIO()
+    csv.writer(lines, delimiter=delimiter, lineterminator="\n").writerows(records)
+    return lines.getvalue()
 
 
 def as_numbers(cells: Sequence[str], *, decimal_comma: bool = False) -> np.ndarray | None:

@@ -92,12 +92,13 @@ def fit(
     from dataclasses import asdict
 
     from protoattend.app.files import Reading, read_for_fit
+    from protoattend.app.output import require_new_folder
     from protoattend.app.settings import for_labels, make_classifier
     from protoattend.parallel import ranks
     from protoattend.training.workers import joined
 
     to = to or Path(f"{path.absolute().name if path.is_dir() else path.stem}-model")
-    _require_free(to, path, force=force)  # before training, not after it
+    require_new_folder(to, path, force=force)  # before training, not after it
     options = {
         "encoder": encoder,
         "max_epochs": epochs,
@@ -122,19 +123,6 @@ def fit(
         clf.reading_ = asdict(reading)
         clf.save(to, excerpts=excerpts)
         _report(clf, to, talk)
-
-
-def _require_free(to: Path, path: Path, *, force: bool) -> None:
-    from protoattend.errors import UserError
-    from protoattend.folders import require_free
-
-    if to.resolve() == path.resolve():
-        raise UserError(f"input is never replaced, but {to} is the input; choose another folder with --to.")
-    require_free(to)
-    if to.is_dir() and any(to.iterdir()) and not force:
-        raise UserError(
-            f"{to} holds a classifier already; choose another folder with --to, or replace it with --force."
-        )
 
 
 def _report(clf: ProtoAttendClassifier, to: Path, talk: Talk) -> None:

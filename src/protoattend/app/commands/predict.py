@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from protoattend.app.files import Use
     from protoattend.database.attention import Attention
 
-DIGITS = 6  # of shares in tables
-
 
 def register(app: typer.Typer) -> None:
     """Add the command to the command line."""
@@ -64,7 +62,7 @@ def predict(
     """Write label and confidence of every row; rows are numbered from 0, a header not counted."""
     from protoattend.app.deciding import queries_of
     from protoattend.app.files import Reading, Use
-    from protoattend.app.output import require_writable
+    from protoattend.app.output import give_table, require_writable, rounded
 
     require_writable(out, path, *([calibrate_with] if calibrate_with else []), force=force)
     use = Use.of(model, Reading(None, text, samples, id_column, header), skip_corrupt=skip_corrupt)
@@ -76,37 +74,19 @@ def predict(
     decisions = use.clf.database_.decide(queries_of(use.clf, data.X))
     table: dict[str, Any] = dict(use.names(data))
     table["label"] = use.clf.classes_[decisions.predicted.numpy()].tolist()
-    table["confidence"] = _rounded(decisions.confidence.numpy())
+    table["confidence"] = rounded(decisions.confidence.numpy())
     if min_confidence is not None:
-        answered = decisions.confidence.numpy() >= min_confidence
-        table["answered"] = ["yes" if enough else "no" for enough in answered]
+        table["answered"] = (decisions.confidence.numpy() >= min_confidence).tolist()
     if probabilities:
         columns = decisions.probabilities.numpy().T
         table |= {
-            f"probability of {label}": _rounded(column) for label, column in zip(use.clf.classes_, columns, strict=True)
+            f"probability of {label}": rounded(column) for label, column in zip(use.clf.classes_, columns, strict=True)
         }
     if sets is not None:
         table["prediction_set"] = _sets(use, decisions, sets)
     if ood:
-        table["ood_score"] = _rounded(use.clf.ood_score(data.X, method="combined"))
+        table["ood_score"] = rounded(use.clf.ood_score(data.X, method="combined"))
     give_table(table, out, Talk(json))
-
-
-def give_table(table: dict[str, Any], out: Path | None, talk: Talk) -> None:
-    """Write a table to the file `out`, or to standard output as CSV or JSON."""
-    from protoattend.app.output import as_csv, records, write_table
-
-    rows = len(next(iter(table.values())))
-    if out is None:
-        talk.text(as_csv(table), records(table) if talk.json else None)
-        return
-    write_table(table, out)
-    talk.say(f"{rows:,} row{'' if rows == 1 else 's'} written to {out}.")
-    talk.lines([], {"rows": rows, "columns": list(table), "out": out})
-
-
-def _rounded(values: Any) -> list[float]:
-    return [round(value, DIGITS) for value in values.tolist()]
 
 
 def _require_calibrated(use: Use, sets: float | None) -> None:
