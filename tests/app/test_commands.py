@@ -12,6 +12,10 @@ import pytest
 
 from protoattend import ProtoAttendClassifier
 from protoattend.app.cli import VERBS
+from protoattend.app.files import Reading, read_for_fit
+from protoattend.app.talk import Talk
+from protoattend.data.inputs import kind_of
+from protoattend.errors import UserError
 from protoattend.uncertainty.selective import guaranteed_threshold
 
 from .running import as_json, failed, rows, run, succeeded
@@ -69,6 +73,9 @@ def test_identifiers_are_written_back(place: Path, tmp_path: Path) -> None:
     assert "number" not in ProtoAttendClassifier.load(tmp_path / "model").inputs_.names
     found = rows(succeeded("predict", tmp_path / "model", tmp_path / "numbered.csv"))
     assert [row["number"] for row in found[:2]] == ["'=W0", "'=W1"]  # no formula for a spreadsheet
+    plain = ("predict", tmp_path / "model", place / "wine.csv")
+    assert list(rows(succeeded(*plain))[0]) == ["row", "label", "confidence"]  # there are none
+    assert "must be one of" in failed(*plain, "--id", "number")
     shown = as_json("explain", tmp_path / "model", tmp_path / "numbered.csv", "--row", 3, "--top", 1)
     assert [(row["row"], row["number"], row["rank"]) for row in shown] == [(3, "=W3", 0)]
 
@@ -86,20 +93,27 @@ def test_a_table_without_a_header(place: Path, tmp_path: Path) -> None:
     assert as_json("evaluate", tmp_path / "model", tmp_path / "train.csv")["n_samples"] == 140
 
 
-def test_what_is_guessed_is_told(place: Path, tmp_path: Path) -> None:
+def test_what_is_guessed_is_told(place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     frame = pd.read_csv(place / "texts.csv").rename(columns={"what": "Label"})
     frame.to_csv(tmp_path / "said.csv", index=False)
-    fit = ("fit", tmp_path / "said.csv", "--epochs", 1, "--to", tmp_path / "model", "--force")
-    told = run(*fit).stderr
+
+    def read(kind: str) -> tuple[str, Reading, str]:
+        data, reading = read_for_fit(tmp_path / "said.csv", Reading(), {}, kind=kind, talk=Talk())
+        return kind_of(data.X), reading, capsys.readouterr().err
+
+    kind, reading, told = read("auto")
+    assert (kind, reading) == ("text", Reading(target="Label", text="said"))
     assert "Guessed: the labels are in column 'Label'" in told
     assert "Guessed: column 'said' holds texts" in told
     assert "Taken as texts" in told
-    assert ProtoAttendClassifier.load(tmp_path / "model").inputs_.kind == "text"
-    told = run(*fit, "--kind", "table").stderr
+    kind, reading, told = read("table")
+    assert (kind, reading) == ("table", Reading(target="Label"))
     assert "Taken as a table with columns of 1 category" in told
-    assert ProtoAttendClassifier.load(tmp_path / "model").inputs_.kind == "table"
-    assert "--kind must be one of" in failed(*fit, "--kind", "sound")
-    assert "--kind images was asked for" in failed(*fit, "--kind", "images")
+    assert read("text")[0] == "text"
+    with pytest.raises(UserError, match="--kind images was asked for"):
+        read("images")
+    with pytest.raises(UserError, match="--kind must be one of"):
+        read("sound")
 
 
 def test_fit_takes_settings_and_replaces_nothing(place: Path, tmp_path: Path) -> None:
@@ -168,7 +182,7 @@ def test_label_errors_are_listed_and_accepted(place: Path, tmp_path: Path, endin
     else:
         columns = ("--target", "kind")
         wine.to_csv(path, index=False, sep=";") if ending == "csv" else wine.to_parquet(path)
-    succeeded("fit", path, *columns, "--epochs", 20, "--to", tmp_path / "model")
+    succeeded("fit", path, *columns, "--epochs", 10, "--to", tmp_path / "model")
     listed = as_json("labels", "list", tmp_path / "model")
     assert set(wrong) <= {issue["row"] for issue in listed}
     assert all(issue["given_label"] != issue["suggested_label"] for issue in listed)

@@ -39,12 +39,3 @@ def test_a_table_images_and_texts(place: Path, tmp_path: Path) -> None:
         assert result.returncode == 0, result.stderr
         assert len(json.loads(result.stdout)) == count
         assert result.stderr == ""
-
-
-def test_a_mistake_in_a_process(tmp_path: Path) -> None:
-    (tmp_path / "one.csv").write_text("x,y\n1,a\n2,a\n3,a\n")
-    result = protoattend("fit", tmp_path / "one.csv", "--target", "y", "--to", tmp_path / "model")
-    assert (result.returncode, result.stdout) == (1, "")
-    assert "Traceback" not in result.stderr
-    assert "at least two classes" in result.stderr.splitlines()[-1]
-    assert not (tmp_path / "model").exists()

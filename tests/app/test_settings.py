@@ -70,6 +70,9 @@ def test_what_is_set_for_labels_has_their_type() -> None:
         ("d_att=many", "d_att must be an integer of at least 1, but got d_att='many'"),
         ("recipe.mixup=2", "mixup must be a number from 0 to 1"),
         ("recipe.schedule={name='OneCycle', rate=3}", "a field of recipe.schedule must be one of 'warm_up'"),
+        ("recipe.fixed_columns={age=3}", "recipe.fixed_columns takes a table of TOML"),
+        ("random_state=-1", "random_state must be None or an integer from 0 to 4294967295, but got -1"),
+        ("random_state=abc", "random_state must be None or an integer"),
         ("recipe.schedule=Linear", "must be one of 'OneCycle', 'ExponentialDecay'"),
     ],
 )
@@ -84,6 +87,10 @@ def test_mistakes_in_a_file(tmp_path: Path) -> None:
     (tmp_path / "bad.toml").write_text("max_epochs 3")
     with pytest.raises(UserError, match=r"bad\.toml: not readable as TOML"):
         made(config=tmp_path / "bad.toml")
+
+
+def test_one_name_is_a_list_of_one() -> None:
+    assert made("categorical_features=hue").categorical_features == ["hue"]
 
 
 def test_values_are_those_of_toml() -> None:

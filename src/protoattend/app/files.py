@@ -55,13 +55,15 @@ class Use:
     clf: ProtoAttendClassifier
     reading: Reading
     images: Mapping[str, Any] = field(default_factory=dict)
+    id_needed: bool = False  # whether identifiers were asked for; those of fit may be missing elsewhere
 
     @classmethod
     def of(cls, folder: Path, given: Reading | None = None, *, skip_corrupt: bool = False) -> Use:
         """Open the classifier in `folder`; columns that are given go before those of fit."""
         clf = ProtoAttendClassifier.load(folder)
-        reading = (given or Reading()).over(Reading.noted(clf.reading_))
-        return cls(clf, reading, {"corrupt": "skip" if skip_corrupt else "raise"})
+        given = given or Reading()
+        images = {"corrupt": "skip" if skip_corrupt else "raise"}
+        return cls(clf, given.over(Reading.noted(clf.reading_)), images, id_needed=given.id is not None)
 
     def read(self, path: Path) -> LabelledData:
         """Read samples of the kind the classifier was trained on, whether they have labels or not."""
@@ -85,7 +87,12 @@ class Use:
         return names
 
     def _read(self, path: Path, reading: Reading) -> LabelledData:
-        data = reading.read(path, self.images)
+        try:
+            data = reading.read(path, self.images)
+        except UserError:
+            if self.id_needed or reading.id is None:
+                raise
+            data = replace(reading, id=None).read(path, self.images)
         kind, needed = kind_of(data.X), self.clf.inputs_.kind
         if kind != needed:
             fix = "name the column of texts with --text" if needed == "text" else "pass such a file or folder"

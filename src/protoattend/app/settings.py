@@ -16,6 +16,7 @@ from protoattend.encoders.test_time_augmentation import TestTimeAugmentation
 from protoattend.errors import BadFile, UserError, choose
 
 RECIPE = "recipe."
+SEEDS = 2**32  # that numpy has
 BY_LABEL = ("class_weight", "undersample")
 
 
@@ -33,6 +34,9 @@ def make_classifier(
     params = {_parameter(name): _object(name, value) for name, value in given.items()}
     clf = ProtoAttendClassifier().set_params(**params)
     Settings(**clf.get_params(deep=False))
+    seed = clf.random_state
+    if seed is not None and not (isinstance(seed, int) and 0 <= seed < SEEDS):
+        raise UserError(f"random_state must be None or an integer from 0 to {SEEDS - 1}, but got {seed!r}.")
     return clf
 
 
@@ -95,7 +99,15 @@ def _object(name: str, value: Any) -> Any:
     if name == "recipe.test_time_augmentation" and isinstance(value, Mapping):
         return _made(name, TestTimeAugmentation, value)
     if name == "recipe.fixed_columns" and isinstance(value, Mapping):
-        return {key: _made(name, Column, {"name": key, **column}) for key, column in value.items()}
+        return {key: _made(name, Column, {"name": key, **_table(name, column)}) for key, column in value.items()}
+    if name == "categorical_features" and isinstance(value, str):
+        return [value]
+    return value
+
+
+def _table(name: str, value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise UserError(f"{name} takes a table of TOML, as in {{kind = 'number', mean = 40}}, but got {value!r}.")
     return value
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
 
-from protoattend.training.loop import Step
+if TYPE_CHECKING:  # who waits for a download need not wait for torch
+    from protoattend.training.loop import Step
 
 EVERY = 30.0  # seconds between lines where there is no terminal, as in a log
 
