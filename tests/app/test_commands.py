@@ -165,6 +165,9 @@ def test_ood(place: Path, tmp_path: Path) -> None:
     known = rows(succeeded("ood", model, near, "--reference", place / "wine-test.csv", "--false-alarm", 0.1))
     assert sum(row["out_of_distribution"] == "yes" for row in known) <= 4
     assert "above 0 and below 1" in failed("ood", model, near, "--false-alarm", 1)
+    few = run("ood", model, tmp_path / "far.csv", "--reference", place / "wine-test.csv", "--false-alarm", 0.01)
+    assert "nothing is flagged" in few.stderr
+    assert {row["out_of_distribution"] for row in rows(few.stdout)} == {"no"}
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet", "npz"])
@@ -294,3 +297,13 @@ def test_a_command_that_cannot_be_understood(arguments: list[str]) -> None:
 
 def test_datasets_for_programs() -> None:
     assert "fashion-mnist" in {entry["name"] for entry in as_json("datasets")}
+
+
+def test_true_labels_are_shown_where_the_file_has_them(place: Path, tmp_path: Path) -> None:
+    clf = ProtoAttendClassifier.load(place / "wine-model")
+    wine = pd.read_csv(place / "wine-test.csv", sep=";")
+    wine["kind"] = np.where(clf.predict(wine) == "class_0", "class_1", "class_0")  # none is right
+    wine.to_csv(tmp_path / "wrong.csv", index=False)
+    shown = succeeded("explain", place / "wine-model", tmp_path / "wrong.csv", "--row", 0)
+    assert f"(labelled {wine['kind'][0]})" in " ".join(shown.split())
+    assert "labelled" not in succeeded("explain", place / "wine-model", place / "wine-new.csv", "--row", 0)

@@ -10,7 +10,7 @@ from torch import Tensor
 from protoattend.classifier import ProtoAttendClassifier
 from protoattend.database.encode import encode
 
-QUERIES = 256  # whose prototypes are held at a time
+QUERIES = 256  # whose prototypes are counted
 
 
 def queries_of(clf: ProtoAttendClassifier, X: Any) -> Tensor:
@@ -18,12 +18,11 @@ def queries_of(clf: ProtoAttendClassifier, X: Any) -> Tensor:
     return encode(clf.model_, clf.inputs_.tensor(clf.inputs_.source(X))).queries
 
 
-def spread(queries: Tensor) -> Tensor:
-    """Return some of the queries, evenly."""
-    return queries[:: -(-len(queries) // QUERIES)]
+def spread(count: int) -> np.ndarray:
+    """Return the positions of some of so many rows, evenly: enough to tell what is typical."""
+    return np.arange(0, count, -(-count // QUERIES))
 
 
 def median_prototypes(clf: ProtoAttendClassifier, queries: Tensor) -> float:
     """Return how many prototypes carry 95 % of a decision, in the median."""
-    counts = [clf.database_.attend(some).counts(0.95).numpy() for some in queries.split(QUERIES)]
-    return float(np.median(np.concatenate(counts)))
+    return float(np.median(clf.database_.attend(queries).counts(0.95).numpy()))

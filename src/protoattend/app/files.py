@@ -54,20 +54,28 @@ class Use:
 
     clf: ProtoAttendClassifier
     reading: Reading
+    given: Reading = field(default_factory=Reading)  # what was asked for; what fit noted may be missing elsewhere
     images: Mapping[str, Any] = field(default_factory=dict)
-    id_needed: bool = False  # whether identifiers were asked for; those of fit may be missing elsewhere
 
     @classmethod
-    def of(cls, folder: Path, given: Reading | None = None, *, skip_corrupt: bool = False) -> Use:
-        """Open the classifier in `folder`; columns that are given go before those of fit."""
-        clf = ProtoAttendClassifier.load(folder)
-        given = given or Reading()
+    def of(cls, folder: Path, *, skip_corrupt: bool = False, **columns: Any) -> Use:
+        """Open the classifier in `folder`; columns (fields of `Reading`) that are not None go before those of fit."""
+        clf, given = ProtoAttendClassifier.load(folder), Reading(**columns)
         images = {"corrupt": "skip" if skip_corrupt else "raise"}
-        return cls(clf, given.over(Reading.noted(clf.reading_)), images, id_needed=given.id is not None)
+        return cls(clf, given.over(Reading.noted(clf.reading_)), given, images)
 
     def read(self, path: Path) -> LabelledData:
         """Read samples of the kind the classifier was trained on, whether they have labels or not."""
         return self._read(path, replace(self.reading, target=None))
+
+    def read_if_labelled(self, path: Path) -> LabelledData:
+        """Read samples, with labels where the file has them in the column of fit, or in the one that was asked for."""
+        try:
+            return self._read(path, self.reading)
+        except UserError:
+            if self.given.target is not None or self.reading.target is None:
+                raise
+        return self.read(path)
 
     def read_labelled(self, path: Path) -> LabelledData:
         """Read samples with their labels, which have the type that those of fit had."""
@@ -90,7 +98,7 @@ class Use:
         try:
             data = reading.read(path, self.images)
         except UserError:
-            if self.id_needed or reading.id is None:
+            if self.given.id is not None or reading.id is None:
                 raise
             data = replace(reading, id=None).read(path, self.images)
         kind, needed = kind_of(data.X), self.clf.inputs_.kind

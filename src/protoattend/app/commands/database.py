@@ -73,9 +73,9 @@ def add(
     json: AsJson = False,
 ) -> None:
     """Add labelled samples as candidates; they count from the next prediction on."""
-    from protoattend.app.files import Reading, Use
+    from protoattend.app.files import Use
 
-    use = Use.of(model, Reading(target, text, samples, None, header), skip_corrupt=skip_corrupt)
+    use = Use.of(model, skip_corrupt=skip_corrupt, target=target, text=text, samples=samples, header=header)
     data = use.read_labelled(path)
     indices = use.clf.database_.add(data.X, data.y)
     _save(use.clf)

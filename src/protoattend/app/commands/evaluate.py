@@ -45,13 +45,15 @@ def evaluate(
     json: AsJson = False,
 ) -> None:
     """Measure a classifier on labelled samples it has not seen."""
-    from protoattend.app.deciding import median_prototypes, queries_of
-    from protoattend.app.files import Reading, Use
+    from protoattend.app.deciding import median_prototypes, queries_of, spread
+    from protoattend.app.files import Use
+    from protoattend.data.inputs import take_rows
 
-    use = Use.of(model, Reading(target, text, samples, None, header), skip_corrupt=skip_corrupt)
+    use = Use.of(model, skip_corrupt=skip_corrupt, target=target, text=text, samples=samples, header=header)
     data, talk = use.read_labelled(path), Talk(json)
     seen = use.clf.assess(data.X, data.y)
-    prototypes = median_prototypes(use.clf, queries_of(use.clf, data.X))
+    some = take_rows(data.X, spread(len(seen.labels)))
+    prototypes = median_prototypes(use.clf, queries_of(use.clf, some))
     right, confidence = seen.correct, seen.confidence
     recall = _mean_recall(seen.labels, right)
     shown = {

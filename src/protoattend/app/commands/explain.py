@@ -57,14 +57,15 @@ def explain(
     json: AsJson = False,
 ) -> None:
     """Show which training samples the decisions rest on; without --row, those of the first ten rows."""
-    from protoattend.app.files import Reading, Use
+    from protoattend.app.files import Use
     from protoattend.app.output import new_file, records, require_writable, write_table
     from protoattend.data.inputs import count_rows
     from protoattend.errors import UserError
 
     require_writable(out, path, force=force, also=PAGES)
-    use, talk = Use.of(model, Reading(None, text, samples, id_column, header), skip_corrupt=skip_corrupt), Talk(json)
-    data = use.read(path)
+    use = Use.of(model, skip_corrupt=skip_corrupt, text=text, samples=samples, id=id_column, header=header)
+    talk = Talk(json)
+    data = use.read_if_labelled(path)
     count = count_rows(data.X)
     rows = row or list(range(min(count, FIRST)))
     for each in rows:

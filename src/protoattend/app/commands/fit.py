@@ -130,7 +130,8 @@ def _report(clf: ProtoAttendClassifier, to: Path, talk: Talk) -> None:
 
     history = clf.history_
     metrics = history[history.best_epoch].metrics
-    prototypes = median_prototypes(clf, spread(clf.database_.rows.queries))
+    queries = clf.database_.rows.queries
+    prototypes = median_prototypes(clf, queries[spread(len(queries))])
     epochs = f"{len(history)} epoch{'' if len(history) == 1 else 's'}"
     shown = {"training": f"{epochs} in {history.seconds:.0f} s"}
     if metrics is not None:

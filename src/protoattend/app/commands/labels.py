@@ -47,11 +47,11 @@ def list_issues(
     Without a file, the training samples judge one another, each left out; no training. With a file, its samples are
     judged by classifiers trained without them, which takes --cv trainings and finds more. Rows are numbered from 0.
     """
-    from protoattend.app.files import Reading, Use
+    from protoattend.app.files import Use
     from protoattend.app.output import records, require_writable, write_table
 
     require_writable(out, *([path] if path else []), force=force)
-    use, talk = Use.of(model, Reading(target, text, samples, None, header)), Talk(json)
+    use, talk = Use.of(model, target=target, text=text, samples=samples, header=header), Talk(json)
     if path is None:
         issues = use.clf.find_label_issues()
     else:
@@ -90,14 +90,14 @@ def accept(
     The file must be the one the classifier was trained on; it stays as it is.
     """
     from protoattend.app.corrections import correct
-    from protoattend.app.files import Reading, Use
+    from protoattend.app.files import Use
     from protoattend.app.output import require_corrected
     from protoattend.errors import UserError
 
     if not row and min_score > 1:
         raise UserError("which suggestions to accept is said by --row or --min-score; list them with labels list.")
     require_corrected(out, path, force=force)
-    use = Use.of(model, Reading(target, text, samples, None, header))
+    use = Use.of(model, target=target, text=text, samples=samples, header=header)
     issues = use.clf.find_label_issues()
     chosen = {issue.index: issue for issue in issues if issue.score >= min_score or issue.index in (row or ())}
     for each in row or ():

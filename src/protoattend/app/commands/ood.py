@@ -50,16 +50,22 @@ def ood(
 
     The p-value is the share of in-distribution samples that score as high. Rows are numbered from 0.
     """
-    from protoattend.app.files import Reading, Use
+    from protoattend.app.files import Use
     from protoattend.app.output import give_table, require_writable, rounded
     from protoattend.errors import UserError
 
     if not 0 < false_alarm < 1:
         raise UserError(f"--false-alarm must be above 0 and below 1, but got {false_alarm}; 0.01 is one row in 100.")
     require_writable(out, path, *([reference] if reference else []), force=force)
-    use, talk = Use.of(model, Reading(None, text, samples, id_column, header), skip_corrupt=skip_corrupt), Talk(json)
+    use = Use.of(model, skip_corrupt=skip_corrupt, text=text, samples=samples, id=id_column, header=header)
+    talk = Talk(json)
     data = use.read(path)
     detector = use.clf.ood_detector(None if reference is None else use.read(reference).X)
+    if false_alarm * (len(detector.reference) + 1) < 1:
+        talk.say(
+            f"Of {len(detector.reference)} in-distribution samples none can tell a share of {false_alarm:g}, so nothing "
+            "is flagged; pass more with --reference, or a larger --false-alarm."
+        )
     scores = detector.score(data.X)
     p_values = detector.p_values_of(scores)
     table: dict[str, Any] = dict(use.names(data))

@@ -61,11 +61,11 @@ def predict(
 ) -> None:
     """Write label and confidence of every row; rows are numbered from 0, a header not counted."""
     from protoattend.app.deciding import queries_of
-    from protoattend.app.files import Reading, Use
+    from protoattend.app.files import Use
     from protoattend.app.output import give_table, require_writable, rounded
 
     require_writable(out, path, *([calibrate_with] if calibrate_with else []), force=force)
-    use = Use.of(model, Reading(None, text, samples, id_column, header), skip_corrupt=skip_corrupt)
+    use = Use.of(model, skip_corrupt=skip_corrupt, text=text, samples=samples, id=id_column, header=header)
     if calibrate_with is not None:
         labelled = use.read_labelled(calibrate_with)
         use.clf.calibrate(labelled.X, labelled.y)

@@ -48,10 +48,10 @@ def threshold(
     With a guarantee, of samples drawn like these, answers at this confidence or above are right with that accuracy;
     what is said so is untrue with a probability of at most 1 - guarantee. Use it in predict --min-confidence.
     """
-    from protoattend.app.files import Reading, Use
+    from protoattend.app.files import Use
     from protoattend.uncertainty.selective import guaranteed_threshold, threshold_for_accuracy
 
-    use = Use.of(model, Reading(target, text, samples, None, header), skip_corrupt=skip_corrupt)
+    use = Use.of(model, skip_corrupt=skip_corrupt, target=target, text=text, samples=samples, header=header)
     data = use.read_labelled(path)
     seen = use.clf.assess(data.X, data.y)
     if guarantee == 0:
