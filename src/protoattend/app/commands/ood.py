@@ -63,8 +63,8 @@ def ood(
     detector = use.clf.ood_detector(None if reference is None else use.read(reference).X)
     if false_alarm * (len(detector.reference) + 1) < 1:
         talk.say(
-            f"Of {len(detector.reference)} in-distribution samples none can tell a share of {false_alarm:g}, so nothing "
-            "is flagged; pass more with --reference, or a larger --false-alarm."
+            f"{len(detector.reference)} in-distribution samples cannot tell a share of {false_alarm:g}, so nothing is "
+            "flagged; pass more with --reference, or a larger --false-alarm."
         )
     scores = detector.score(data.X)
     p_values = detector.p_values_of(scores)
