@@ -122,6 +122,8 @@ def test_cells_may_be_of_any_length(tmp_path: Path) -> None:
         ("x,y\nx,1\nx,2\n", True),
         ("country,1990,1991\nChad,12,13\nMali,4,5\n", True),
         ("0,1,2\n0.5,0.1,0.2\n", True),
+        ("400.5,401,kind\n0.1,0.2,oak\n0.3,0.1,oak\n0.2,0.2,elm\n", True),
+        ("39,State,<=50K\n50,Self,<=50K\n38,Private,>50K\n53,Private,<=50K\n", False),
         (",a\n0,1\n1,2\n", True),
         ("name,city\nAnna,Rome\nBob,Oslo\n", True),
     ],

@@ -9,13 +9,16 @@ from torch import Tensor
 
 from protoattend.classifier import ProtoAttendClassifier
 from protoattend.database.encode import encode
+from protoattend.training.progress import counting_bar
 
 QUERIES = 256  # whose prototypes are counted
 
 
 def queries_of(clf: ProtoAttendClassifier, X: Any) -> Tensor:
     """Return X encoded, which is what takes time, for several questions about it."""
-    return encode(clf.model_, clf.inputs_.tensor(clf.inputs_.source(X))).queries
+    samples = clf.inputs_.tensor(clf.inputs_.source(X))
+    with counting_bar(1, len(samples), "encoding") as show:
+        return encode(clf.model_, samples, show).queries
 
 
 def spread(count: int) -> np.ndarray:

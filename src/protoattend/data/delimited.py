@@ -111,7 +111,9 @@ def has_header(records: Sequence[Sequence[str]]) -> bool:
                 return True
         elif len(set(below)) < len(below):
             words.add(name in below)
-    return _count_up(numbers, first) if number_above_numbers else words != {True}
+    if number_above_numbers:  # unless a word beside it is none of those below: as above a spectrum
+        return words == {False} or _count_up(numbers, first)
+    return words != {True}
 
 
 def _count_up(numbers: Sequence[str], first: Sequence[str]) -> bool:
