@@ -89,6 +89,12 @@ def test_mistakes_in_a_file(tmp_path: Path) -> None:
         made(config=tmp_path / "bad.toml")
 
 
+def test_a_recipe_by_name() -> None:
+    assert made(recipe="paper").recipe == "paper"
+    with pytest.raises(UserError, match="recipe must be one of 'auto', 'paper'"):
+        made(recipe="papers")
+
+
 def test_one_name_is_a_list_of_one() -> None:
     assert made("categorical_features=hue").categorical_features == ["hue"]
 
