@@ -80,10 +80,12 @@ class ProtoAttendClassifier(ExplainMethods, UncertaintyMethods, MonitoringMethod
         "auto" takes CUDA, then MPS, then the CPU.
     n_processes : int, default=1
         How many processes train together, on this machine (torchrun can start them on many).
+    n_threads : int or "auto", default="auto"
+        Threads of each process in training. "auto" takes one where steps are small, for which several only wait.
     random_state : int, RandomState or None, default=None
         The seed.
     verbose : int, default=1
-        0 is silent, 1 shows progress, 2 leaves it standing.
+        0 is silent, 1 says what was chosen and shows progress, 2 leaves it standing.
 
     Attributes
     ----------

@@ -43,6 +43,7 @@ class Estimator(ClassifierMixin, BaseEstimator):
         validation_fraction: float = Settings.validation_fraction,
         device: str = Settings.device,
         n_processes: int = Settings.n_processes,
+        n_threads: int | str = Settings.n_threads,
         random_state: int | np.random.RandomState | None = Settings.random_state,
         verbose: int = Settings.verbose,
     ) -> None:
@@ -67,6 +68,7 @@ class Estimator(ClassifierMixin, BaseEstimator):
         self.validation_fraction = validation_fraction
         self.device = device
         self.n_processes = n_processes
+        self.n_threads = n_threads
         self.random_state = random_state
         self.verbose = verbose
 

@@ -36,7 +36,8 @@ from protoattend.training.state import TrainingState
 FILE = "checkpoint.safetensors"
 WHAT, VERSION = "protoattend checkpoint", 2
 EVERY = 200
-IRRELEVANT = ("verbose", "device", "n_processes", "recipe.compile")  # settings that may be others when training goes on
+# Settings that may be others when training goes on.
+IRRELEVANT = ("verbose", "device", "n_processes", "n_threads", "recipe.compile")
 
 
 @dataclass(frozen=True)
