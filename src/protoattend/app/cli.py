@@ -13,6 +13,7 @@ from rich.progress import Progress
 from rich.table import Table
 from typer.core import TyperGroup
 
+from protoattend.app.commands.report import register as register_report
 from protoattend.errors import ProtoAttendError
 
 if TYPE_CHECKING:
@@ -158,6 +159,9 @@ def evaluate(
 
     used = Use.of(folder, target=target, text=text)
     evaluate_file(used, path, console, images={"corrupt": _corrupt(skip_corrupt)})
+
+
+register_report(app)
 
 
 def _corrupt(skip: bool) -> str:
