@@ -48,6 +48,7 @@ def test_every_kind_of_input_makes_a_whole_page(any_kind: Any, tmp_path: Path) -
     assert all(image["src"].startswith("data:image/png;base64,") and image["alt"] for image in page.named("img"))
     assert all(drawing["role"] == "img" and drawing["aria-label"] for drawing in page.named("svg"))
     assert all(cell["scope"] in ("row", "col") for cell in page.named("th"))
+    assert not re.search(r"<t[hd][^>]*>\s*</th>", html)
     assert len(page.named("caption")) == page.classed("list").count("table")
     right = (clf.predict(X[:60]) == y[:60]).mean()
     assert f"{precise(right)} of 60 decisions are right" in page.text

@@ -113,7 +113,8 @@ def _summary(results: list[DemoResult]) -> Section:
     facts = [_facts(result) for result in results]
     rows = tuple((name, *(column[name] for column in facts)) for name in facts[0])
     numbers = frozenset(range(1, len(results) + 1))
-    table = ReportTable("On test rows, unseen in training.", ("", *(result.name for result in results)), rows, numbers)
+    columns = ("Measured", *(result.name for result in results))
+    table = ReportTable("On test rows, unseen in training.", columns, rows, numbers)
     lead = "The same encoder, trained plainly and to decide from prototypes, on images, a table and texts."
     return Section("Summary", lead, [table])
 

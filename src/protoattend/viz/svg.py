@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from markupsafe import Markup, escape
 
-WIDTH, HEIGHT = 440, 280  # of a chart, in the units that follow; letters are 12 high
+WIDTH, HEIGHT = 440, 280  # of a chart, in the units that follow; letters are 13 high
 LEADING = 14  # between labels that would lie on each other
 MOST_POINTS = 400  # of a line: more cannot be seen
 
@@ -23,7 +23,7 @@ class Frame:
     y: Range
     left: float = 50
     right: float = 16
-    top: float = 30
+    top: float = 34
     bottom: float = 44
     height: float = HEIGHT
 

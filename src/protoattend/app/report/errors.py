@@ -126,8 +126,8 @@ def _by_prototype(m: Measured, found: ErrorAnalysis) -> list[Block]:
     if not helpful:
         blocks.append(
             Prose(
-                "No single training row does more harm than good: without any of them, as many decisions become "
-                "wrong as right."
+                "No single training row does more harm than good: removing one of those that pull most would not turn "
+                "more wrong decisions right than right ones wrong."
             )
         )
         return blocks
