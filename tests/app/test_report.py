@@ -154,8 +154,15 @@ def test_two_hundred_classes_and_very_long_names(tmp_path: Path) -> None:
 def test_very_long_texts_are_cut(text_classifier: ProtoAttendClassifier, tmp_path: Path) -> None:
     texts = ["this apple is old and good " * 4000, "", "this hammer is new"] * 12
     page = read(write_report(text_classifier, texts, ["fruit", "tool", "tool"] * 12, tmp_path / "r.html"))
-    assert "are longer" in page.text
+    assert f"of {len(text_classifier.inputs_.vocabulary)} known words" in page.text
+    assert "Median length 18" in page.text
     assert (tmp_path / "r.html").stat().st_size < 400_000
+
+
+def test_texts_read_as_characters_tell_how_many_are_longer(texts: Any, tmp_path: Path) -> None:
+    clf = ProtoAttendClassifier(encoder="char-cnn", max_epochs=1, random_state=0, verbose=0).fit(texts[0], texts[1])
+    page = read(write_report(clf, [texts[0][0] * 50, texts[0][1]], texts[1][:2], tmp_path / "r.html"))
+    assert f"read up to {clf.inputs_.length} characters; 50 % are longer" in page.text
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from protoattend.app.report.measured import Measured
-from protoattend.data.inputs import ImageInputs
+from protoattend.data.inputs import ImageInputs, TextInputs
+from protoattend.data.ngrams import NgramInputs
 from protoattend.data.tables import UNKNOWN, Column, TableInputs
 from protoattend.viz.blocks import Block, Cell, Fact, Facts, Section, Table
 from protoattend.viz.text import counted, percent, plain
@@ -62,9 +63,11 @@ def _balance(counts: np.ndarray) -> str:
 
 
 def _lengths(m: Measured) -> Fact:
-    source = m.source
-    limit = getattr(m.clf.inputs_, "length", None)
-    note = f"read up to {limit} characters" if limit else "read by a tokenizer"
+    source, inputs, note, limit = m.source, m.clf.inputs_, "read by a tokenizer", None
+    if isinstance(inputs, NgramInputs):
+        note = f"read as up to {inputs.length:,} of {len(inputs.vocabulary):,} known words, beginnings and pairs"
+    elif isinstance(inputs, TextInputs):
+        note, limit = f"read up to {inputs.length} characters", inputs.length
     if source is None:
         return Fact("Texts", f"{len(m):,}", note)
     lengths = np.array([len(text) for text in source])
