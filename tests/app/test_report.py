@@ -52,10 +52,17 @@ def test_every_kind_of_input_makes_a_whole_page(any_kind: Any, tmp_path: Path) -
     assert len(page.named("caption")) == page.classed("list").count("table")
     right = (clf.predict(X[:60]) == y[:60]).mean()
     assert f"{precise(right)} of 60 decisions are right" in page.text
-    assert "60 rows of 60 cannot be told from a training row" in page.text
+    assert measure(clf, X[:60], y[:60]).copies == 60
+    assert "60 rows are in the training data too, of 60" in page.text
     levels = [int(level[1]) for level, _ in page.headings]
     assert levels[0] == 1
     assert all(after <= before + 1 for before, after in pairwise(levels))
+
+
+def test_what_is_read_alike_is_no_copy(text_classifier: ProtoAttendClassifier, texts: Any) -> None:
+    alike = [f"{texts[0][0]} qqqq", texts[0][1]]  # the first has a word that is not known
+    assert np.allclose(text_classifier.predict_proba(alike[:1]), text_classifier.predict_proba(texts[0][:1]), atol=1e-3)
+    assert measure(text_classifier, alike, None).copies == 1
 
 
 def test_links_of_the_contents_lead_to_sections(wine_classifier: ProtoAttendClassifier, tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from protoattend.monitoring.ood import METHODS, Seen, neighbour_distance
 from protoattend.uncertainty.assessment import Assessment
 
 MOST_OWN_ROWS = 2000  # of the database that are decided again where no data is given
-COPY = 1e-4  # of a value's length: nearer values are of the same sample
+COPY = 1e-4  # of a value's length: values further apart are of different samples
 SHARES = (0.5, 0.9, 0.95)
 
 
@@ -113,12 +113,17 @@ class Measured:
 
     @cached_property
     def copies(self) -> int:
-        """How many rows the model cannot tell from a training row."""
-        if self.own_rows:
+        """How many rows are also in the database, sample for sample; 0 where it does not keep whole samples."""
+        rows = self.clf.database_.rows
+        if self.source is None or "source" not in rows.blocks.of_samples:
             return 0
-        values = self.clf.database_.rows.values
-        near = neighbour_distance(self.encoded.values, values, k=1)
-        return int((near < COPY * self.encoded.values.norm(dim=1).double().numpy()).sum())
+        # Different samples may be read alike, so nearness alone proves nothing; it only spares reading all samples.
+        near = neighbour_distance(self.encoded.values, rows.values, k=1)
+        alike = np.flatnonzero(near < COPY * self.encoded.values.norm(dim=1).double().numpy())
+        if len(alike) == 0:
+            return 0
+        trained = {_identity(sample) for sample in rows.source}
+        return sum(_identity(self.source[i]) in trained for i in alike)
 
     def explained(self, chosen: np.ndarray, *, top: int = 5) -> Explanations:
         """Return explanations of the rows at these places, with their labels where these are known classes."""
@@ -218,3 +223,8 @@ def _decide(measured: Measured) -> Decided:
     whole = {name: torch.cat(pieces).numpy() for name, pieces in parts.items()}
     counts = {share: whole.pop(str(share)) for share in SHARES}
     return Decided(**whole, counts=counts, usage=usage.numpy() / len(measured), deciding=deciding.numpy())
+
+
+def _identity(sample: Any) -> str | bytes:
+    """Return what two samples share if and only if they are the same: a text or path itself, or all bytes."""
+    return sample if isinstance(sample, str) else np.ascontiguousarray(sample).tobytes()

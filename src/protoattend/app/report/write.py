@@ -176,7 +176,7 @@ def _notices(m: Measured) -> list[Block]:
             told.append(f"{counted(len(m.known), 'row')} with labels are few: read the intervals, not the shares.")
     if m.copies:
         told.append(
-            f"{counted(m.copies, 'row')} of {len(m):,} cannot be told from a training row. On copies of what it was "
+            f"{counted(m.copies, 'row is', 'rows are')} in the training data too, of {len(m):,}. On what it was "
             "trained on, a classifier looks better than it is."
         )
     return [Notice(text) for text in told]
