@@ -247,6 +247,13 @@ def test_the_command(wine_classifier: ProtoAttendClassifier, wine: Any, tmp_path
     assert first.output.split() == ["Report:", str(out)]
     assert "test.csv" in read(out).text
     again = CliRunner().invoke(app, arguments)
-    assert again.exit_code == 2
+    assert again.exit_code == 1
     assert "--force" in again.output
-    assert CliRunner().invoke(app, [*arguments, "--force"]).exit_code == 0
+    beside = CliRunner().invoke(app, [*arguments, "--force", "--baseline", "--json"])
+    assert beside.exit_code == 0, beside.output
+    assert "Plain encoder, trained without attention" in read(out).text
+    alone = CliRunner().invoke(
+        app, ["report", str(tmp_path / "model"), "--baseline", "--out", str(tmp_path / "b.html")]
+    )
+    assert alone.exit_code == 1
+    assert "pass --data too" in alone.output

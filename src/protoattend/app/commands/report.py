@@ -6,40 +6,51 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.markup import escape
 
-from protoattend.errors import UserError
+from protoattend.app.commands.options import (
+    AsJson,
+    Force,
+    Header,
+    Model,
+    Samples,
+    SkipCorrupt,
+    Target,
+    Text,
+    examples,
+)
+from protoattend.app.talk import Talk
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the command line."""
+    shown = examples("report people-model --data test.csv --out report.html", "report people-model --out report.html")
+    app.command(epilog=shown)(report)
 
 
 def report(
-    folder: Annotated[Path, typer.Argument(metavar="MODEL", help="Folder of a classifier saved by fit.")],
+    model: Model,
     data: Annotated[
         Path | None, typer.Option(help="Rows to report on, unseen in training; by default rows of the database.")
     ] = None,
     out: Annotated[Path, typer.Option(help="HTML file to write.")] = Path("report.html"),
-    target: Annotated[str | None, typer.Option(help="Column of the labels; by default as in fit.")] = None,
-    text: Annotated[str | None, typer.Option(help="Column of the texts; by default as in fit.")] = None,
     accuracy: Annotated[float, typer.Option(help="Wanted among the answers: its threshold is marked.")] = 0.99,
     baseline: Annotated[
-        Path | None, typer.Option(help="Training file or folder: train the plain encoder on it too, and compare.")
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace the file if there is one.")] = False,
+        bool, typer.Option("--baseline", help="Train the plain encoder on the same samples, and put it beside.")
+    ] = False,
+    target: Target = None,
+    text: Text = None,
+    samples: Samples = None,
+    header: Header = None,
+    skip_corrupt: SkipCorrupt = False,
+    force: Force = False,
+    json: AsJson = False,
 ) -> None:
-    """Write a report: data, training, decisions and their prototypes, confidence, errors, label errors, model card.
-
-    Example: protoattend report wine-model --data test.csv --out report.html
-    """
+    """Write a report: data, training, decisions and their prototypes, confidence, errors, label errors, model card."""
     from protoattend.app.files import Use
+    from protoattend.app.output import require_new
     from protoattend.app.report.run import report_file
 
-    if out.exists() and not force:
-        raise UserError(f"{out} exists already; choose another name with --out, or pass --force to replace it.")
-    used = Use.of(folder, target=target, text=text)
-    path = report_file(used, data, out, accuracy=accuracy, baseline=baseline)
-    Console().print(f"Report: {escape(str(path))}", soft_wrap=True, highlight=False)
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(report)
+    require_new(out, *([] if data is None else [data]), force=force)
+    use = Use.of(model, skip_corrupt=skip_corrupt, target=target, text=text, samples=samples, header=header)
+    path = report_file(use, data, out, accuracy=accuracy, baseline=baseline)
+    Talk(json).lines([f"Report: {path}"], {"report": str(path)})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -20,9 +21,10 @@ from protoattend.viz.text import counted, precise
 class Baseline(Protocol):
     """A fitted classifier to compare with, such as `PlainClassifier`."""
 
-    classes_: np.ndarray
-
-    def predict_proba(self, X: Any) -> np.ndarray: ...
+    @property
+    def classes_(self) -> np.ndarray: ...
+    @property
+    def predict_proba(self) -> Callable[[Any], np.ndarray]: ...
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,7 @@ def _table(contenders: list[Contender]) -> Table:
                 f"{precise(low)} – {precise(high)}",
                 f"{risk_coverage(each.confidence, each.correct).aurc:.4f}",
                 precise(expected_calibration_error(np.clip(each.confidence, 0, 1), each.correct)),
-                "as above" if each.seconds is None else duration(each.seconds),
+                "" if each.seconds is None else duration(each.seconds),
             )
         )
     caption = (

@@ -2,40 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from protoattend.app.baseline import fit_baseline
 from protoattend.app.files import Use
+from protoattend.app.output import new_file
 from protoattend.app.report.write import write_report
-from protoattend.baselines.plain import PlainClassifier
-from protoattend.data.readers import LabelledData
 from protoattend.errors import UserError
 
 
-def report_file(use: Use, data: Path | None, out: Path, *, accuracy: float, baseline: Path | None) -> Path:
+@dataclass(frozen=True)
+class Plain:
+    """A plain encoder trained on the classifier's own samples: as much of it as a report asks for."""
+
+    classes_: np.ndarray
+    predict_proba: Callable[[Any], np.ndarray]
+
+
+def report_file(use: Use, data: Path | None, out: Path, *, accuracy: float, baseline: bool) -> Path:
     """Write a report on a saved classifier to `out`, of the rows in the file or folder `data`, and return its path.
 
-    `baseline` is the file or folder it was trained on: a plain encoder is trained on it with the same settings.
+    With `baseline` a plain encoder is trained on the candidates with the same settings, and compared.
     """
-    if data is None:
-        if baseline is not None:
-            raise UserError("--baseline compares on rows unseen in training, but none were given; pass --data too.")
-        return write_report(use.clf, path=out, accuracy=accuracy)
-    read = _read(use, data)
-    plain = None if baseline is None else _plain(use, baseline)
-    return write_report(use.clf, read.X, read.y, out, title=f"{data.name}: a report", accuracy=accuracy, baseline=plain)
-
-
-def _read(use: Use, path: Path) -> LabelledData:
-    """Read samples, with labels where the file has the column of labels that fit used."""
-    try:
-        return use.read(path, {}, target=use.reading.target)
-    except UserError:
-        if use.reading.target is None:
-            raise
-        return use.read(path, {})  # no such column: rows without labels
-
-
-def _plain(use: Use, path: Path) -> Any:
-    X, y = use.read(path, {}, target=use.reading.target).for_fit()
-    return PlainClassifier(**use.clf.get_params(deep=False)).fit(X, y)
+    if not out.absolute().parent.is_dir():
+        raise UserError(f"the folder of {out} must exist, but it does not; make it or choose another.")
+    if data is None and baseline:
+        raise UserError("--baseline compares on rows unseen in training, but none were given; pass --data too.")
+    read = None if data is None else use.read_if_labelled(data)
+    plain = Plain(use.clf.classes_, fit_baseline(use.clf, verbose=1)) if baseline else None
+    X, y = (None, None) if read is None else (read.X, read.y)
+    title = "" if data is None else f"{data.name}: a report"
+    with new_file(out) as fresh:
+        write_report(use.clf, X, y, fresh, title=title, accuracy=accuracy, baseline=plain)
+    return out
