@@ -13,6 +13,7 @@ from rich.progress import Progress
 from rich.table import Table
 from typer.core import TyperGroup
 
+from protoattend.app.commands.serve import serve
 from protoattend.errors import ProtoAttendError
 
 if TYPE_CHECKING:
@@ -164,6 +165,7 @@ def _corrupt(skip: bool) -> str:
     return "skip" if skip else "raise"
 
 
+app.command()(serve)
 datasets_app = typer.Typer(help="The paper's data sets: which are here, and how to get the others.")
 app.add_typer(datasets_app, name="datasets")
 
