@@ -90,12 +90,12 @@ def settle(client: Any, token: str | None = None) -> None:
 
 
 @pytest.fixture(scope="session")
-def sites(folders: Any, datas: Any, tmp_path_factory: Any) -> Iterator[Callable[[str], str]]:
-    """Addresses of servers that listen on this machine, one a kind of input, in folders that may be edited."""
-    started: dict[str, tuple[uvicorn.Server, threading.Thread, str]] = {}
+def sites(folders: Any, datas: Any, tmp_path_factory: Any) -> Iterator[Callable[..., str]]:
+    """Addresses of servers that listen on this machine, of a kind of input each, in folders that may be edited."""
+    started: dict[tuple[str, str], tuple[uvicorn.Server, threading.Thread, str]] = {}
 
-    def site(kind: str) -> str:
-        if kind not in started:
+    def site(kind: str, whose: str = "") -> str:
+        if (kind, whose) not in started:
             folder = tmp_path_factory.mktemp("site") / kind
             shutil.copytree(folders[kind], folder)
             app = create_app(Workbench(folder, datas[kind]), Options(edit=True))
@@ -105,8 +105,8 @@ def sites(folders: Any, datas: Any, tmp_path_factory: Any) -> Iterator[Callable[
             while not server.started:
                 time.sleep(0.02)
             port = server.servers[0].sockets[0].getsockname()[1]
-            started[kind] = (server, thread, f"http://127.0.0.1:{port}")
-        return started[kind][2]
+            started[kind, whose] = (server, thread, f"http://127.0.0.1:{port}")
+        return started[kind, whose][2]
 
     yield site
     for server, thread, _ in started.values():

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import logging
 import secrets
+import signal
+import socket
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import uvicorn
@@ -23,6 +26,7 @@ GRACE = 5  # seconds that requests under way have when the server is told to sto
 def run(folder: Path, data: LabelledData | None, options: Options, *, port: int) -> None:
     """Serve a saved classifier until interrupted."""
     check(options)
+    listening = listen(options.host, port)  # first: an address in use is found out before anything is loaded
     console = Console()
     bench = Workbench(folder, data)
     app = create_app(bench, options)
@@ -42,7 +46,21 @@ def run(folder: Path, data: LabelledData | None, options: Options, *, port: int)
         address += f"?token={options.token}"
     console.print(f"{escape(folder.name)} is served at {escape(address)}", soft_wrap=True, highlight=False)
     console.print("Stop it with Ctrl+C.", highlight=False)
-    uvicorn.Server(config).run()
+    signal.signal(signal.SIGTERM, lambda *_: None)  # which uvicorn raises again when all is answered
+    with suppress(KeyboardInterrupt):  # as it does with that of Ctrl+C
+        uvicorn.Server(config).run(sockets=[listening])
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Return a socket at this address, or say that it cannot be had."""
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        return socket.create_server((host, port), family=family, backlog=2048)
+    except OSError as error:
+        raise UserError(
+            f"the server must be able to listen at {host}, port {port}, but cannot ({error.strerror or error}); "
+            "choose another with --port or --host."
+        ) from None
 
 
 def check(options: Options) -> None:

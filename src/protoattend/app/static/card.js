@@ -11,9 +11,9 @@ function Change({ card }) {
   const changed = before.prediction !== card.prediction;
   return html`<p class="change ${changed ? "changed" : ""}" role="status">
     <span class="quiet">With ${many(countDrafts(), "draft")}:</span>
-    <span>${className(before.prediction)} ${percent(before.confidence)}</span>
+    <span><span class="tag">${className(before.prediction)}</span> ${percent(before.confidence)}</span>
     <span aria-label="becomes">→</span>
-    <b>${className(card.prediction)} ${percent(card.confidence)}</b>
+    <b><span class="tag">${className(card.prediction)}</span> ${percent(card.confidence)}</b>
     ${changed ? html`<${Tag} agrees=${false}>decision changes<//>` : html`<span class="quiet">decision stays</span>`}
   </p>`;
 }

@@ -25,7 +25,7 @@ function Facts({ candidate, agrees }) {
     ${argues_for !== label && html`<p class="quiet small-text">argues for ${className(argues_for)}</p>`}
     <div class="line actions-of">
       <button class="link" onClick=${() => exclude(index, label)} aria-label=${`Exclude candidate ${index}`}>Exclude</button>
-      <button class="link" onClick=${() => decides(index)} aria-label=${`Rows that candidate ${index} decides`}>Its rows</button>
+      <button class="link" onClick=${() => decides(index)} aria-label=${`Its rows: those that candidate ${index} decides`}>Its rows</button>
     </div>
   </div>`;
 }

@@ -44,7 +44,7 @@ function Curve({ answer, stop }) {
   </svg>`;
 }
 
-const Number = ({ value, name, more }) => html`<div class="figure"><dt>${name}</dt><dd>${value}</dd><p class="quiet">${more}</p></div>`;
+const Number = ({ value, name, more }) => html`<div class="figure"><dt>${name}</dt><dd>${value}</dd><dd class="quiet">${more}</dd></div>`;
 
 export function Threshold({ model }) {
   const { threshold } = useStore();
