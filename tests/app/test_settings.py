@@ -68,7 +68,7 @@ def test_what_is_set_for_labels_has_their_type() -> None:
         ("zzz=3", "but got 'zzz'.$"),
         ("d_att", "--set takes name=value"),
         ("d_att=many", "d_att must be an integer of at least 1, but got d_att='many'"),
-        ("recipe.mixup=2", "mixup must be a number from 0 to 1"),
+        ("recipe.mixup=2", "mixup must be 'auto' or a number from 0 to 1"),
         ("recipe.schedule={name='OneCycle', rate=3}", "a field of recipe.schedule must be one of 'warm_up'"),
         ("recipe.fixed_columns={age=3}", "recipe.fixed_columns takes a table of TOML"),
         ("random_state=-1", "random_state must be None or an integer from 0 to 4294967295, but got -1"),

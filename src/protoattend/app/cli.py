@@ -17,6 +17,7 @@ VERBS = (
     "explain",
     "evaluate",
     "report",
+    "serve",
     "threshold",
     "labels",
     "ood",

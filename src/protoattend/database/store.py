@@ -311,11 +311,7 @@ class CandidateDatabase(VariantMethods, SavingMethods):
         >>> clf.database_.labels[:3]
         array([2, 2, 0])
         """
-        positions = self._rows.positions(indices)
-        codes = self.classes.encode(np.atleast_1d(np.asarray(labels, dtype=object))).numpy()
-        if len(codes) not in (1, len(positions)):
-            raise UserError(f"labels must be one or {len(positions)}, as many as indices, but got {len(codes)}.")
-        self._edit(edits.Relabelled(self._rows.ids[positions], np.broadcast_to(codes, len(positions)).copy()))
+        self._edit(self._relabelling(indices, labels))
 
     def _require_current_model(self) -> None:
         if fingerprint(self.model) != self.fingerprint:

@@ -25,7 +25,6 @@ from protoattend.errors import UserError
 class VariantMethods(ReadableDatabase):
     """Databases made of this one, which stays as it is; named first is what is needed of the whole one."""
 
-    relabel: Callable[[Indices, Any], None]
     _home: edits.Home | None
     _unsaved: tuple[edits.Edit, ...]
     _require_current_model: Callable[[], None]
@@ -84,10 +83,10 @@ class VariantMethods(ReadableDatabase):
         >>> clf.database_.with_labels({0: 2}).labels[:2], clf.database_.labels[:2]
         (array([2, 0]), array([0, 0]))
         """
-        supposed = self._with(self._rows)
-        if labels:
-            supposed.relabel(list(labels), list(labels.values()))
-        return supposed
+        if not labels:
+            return self._with(self._rows)
+        edit = self._relabelling(list(labels), list(labels.values()))
+        return self._with(edit.apply(self._rows, decision_weight(self.model)))
 
     def condense(self, n: int) -> Self:
         """Return a database of the candidates that decisions rest on most; this one stays as it is.
@@ -285,3 +284,10 @@ class VariantMethods(ReadableDatabase):
         if len(ids) == len(self):
             raise UserError("a database must keep at least one candidate, but all were to be removed; keep some.")
         return edits.Removed(ids)
+
+    def _relabelling(self, indices: Indices, labels: Any) -> edits.Relabelled:
+        positions = self._rows.positions(indices)
+        codes = self.classes.encode(np.atleast_1d(np.asarray(labels, dtype=object))).numpy()
+        if len(codes) not in (1, len(positions)):
+            raise UserError(f"labels must be one or {len(positions)}, as many as indices, but got {len(codes)}.")
+        return edits.Relabelled(self._rows.ids[positions], np.broadcast_to(codes, len(positions)).copy())

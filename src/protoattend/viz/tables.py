@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -97,6 +98,7 @@ def _sign(value: str, other: str, step: float) -> str:
     return "" if step <= CLOSE else "▲" if b > a else "▼"
 
 
+@lru_cache(maxsize=1 << 14)  # of one decision each cell is read several times
 def _number(text: str) -> float | None:
     try:
         number = float(text.replace(",", ""))

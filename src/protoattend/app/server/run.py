@@ -1,0 +1,72 @@
+"""A server that runs until it is told to stop: what it says, and what it needs before it begins."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import signal
+import socket
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import uvicorn
+from rich.console import Console
+from rich.markup import escape
+
+from protoattend.app.server.application import Options, create_app
+from protoattend.app.server.guard import is_loopback
+from protoattend.app.server.workbench import Workbench
+from protoattend.data.readers import LabelledData
+from protoattend.errors import UserError
+
+GRACE = 5  # seconds that requests under way have when the server is told to stop
+
+
+def run(folder: Path, data: LabelledData | None, options: Options, *, port: int) -> None:
+    """Serve a saved classifier until interrupted."""
+    check(options)
+    listening = listen(options.host, port)  # first: an address in use is found out before anything is loaded
+    console = Console()
+    bench = Workbench(folder, data)
+    app = create_app(bench, options)
+    logging.basicConfig(stream=sys.stderr, format="%(message)s")
+    logging.getLogger("protoattend.server").setLevel(logging.INFO)
+    config = uvicorn.Config(
+        app,
+        host=options.host,
+        port=port,
+        log_level="warning",
+        access_log=False,
+        timeout_graceful_shutdown=GRACE,
+        server_header=False,
+    )
+    address = f"http://{'[' + options.host + ']' if ':' in options.host else options.host}:{port}/"
+    if options.token is not None:
+        address += f"?token={options.token}"
+    console.print(f"{escape(folder.name)} is served at {escape(address)}", soft_wrap=True, highlight=False)
+    console.print("Stop it with Ctrl+C.", highlight=False)
+    signal.signal(signal.SIGTERM, lambda *_: None)  # which uvicorn raises again when all is answered
+    with suppress(KeyboardInterrupt):  # as it does with that of Ctrl+C
+        uvicorn.Server(config).run(sockets=[listening])
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Return a socket at this address, or say that it cannot be had."""
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        return socket.create_server((host, port), family=family, backlog=2048)
+    except OSError as error:
+        raise UserError(
+            f"the server must be able to listen at {host}, port {port}, but cannot ({error.strerror or error}); "
+            "choose another with --port or --host."
+        ) from None
+
+
+def check(options: Options) -> None:
+    """Raise where an address that others can reach has no token."""
+    if not is_loopback(options.host) and not options.token:
+        raise UserError(
+            f"a token is needed for any address but this machine's own, but host is {options.host} and there is none; "
+            f"pass --token, such as {secrets.token_urlsafe(16)}, or leave --host out."
+        )

@@ -1,0 +1,93 @@
+"""`protoattend serve` as a command: it starts, answers, stops well, and refuses in one line."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from protoattend.app.cli import app
+from protoattend.app.files import Use
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        return taken.getsockname()[1]
+
+
+def ask(port: int, path: str) -> Any:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+        return json.load(answer)
+
+
+@pytest.mark.slow
+def test_it_starts_answers_and_stops_well(folders: Any, people: Any, tmp_path: Any) -> None:
+    X, y = people
+    X.assign(group=y)[:60].to_csv(tmp_path / "test.csv", index=False)
+    port = free_port()
+    command = [sys.executable, "-m", "protoattend", "serve", str(folders["table"]), "--port", str(port)]
+    more = ["--data", str(tmp_path / "test.csv"), "--target", "group"]
+    process = subprocess.Popen([*command, *more], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        for _ in range(1200):
+            try:
+                assert ask(port, "/v2/health/ready") == {"ready": True}
+                break
+            except urllib.error.URLError:
+                assert process.poll() is None, process.communicate()
+                time.sleep(0.1)
+        assert ask(port, "/api/model")["rows"] == 60
+        assert ask(port, "/api/model")["labelled"]
+    finally:
+        process.send_signal(signal.SIGTERM)
+    out, log = process.communicate(timeout=30)
+    assert process.returncode == 0
+    assert f"http://127.0.0.1:{port}/" in out
+    assert {"route", "status", "ms"} <= set(json.loads(log.splitlines()[-1]))
+
+
+def refusal(*arguments: str) -> str:
+    result = CliRunner().invoke(app, ["serve", *arguments])
+    assert result.exit_code == 1
+    assert "Traceback" not in result.output
+    return result.output
+
+
+def test_what_cannot_be_served_is_one_line(folders: Any, tmp_path: Any) -> None:
+    model = str(folders["table"])
+    assert "token" in refusal(model, "--host", "0.0.0.0")
+    assert "meta.json" in refusal(str(tmp_path))
+    assert "does not exist" in refusal(model, "--data", str(tmp_path / "none.csv"))
+    (tmp_path / "other.csv").write_text("age,job\n30,clerk\n")
+    assert "since" in refusal(model, "--data", str(tmp_path / "other.csv"))
+    assert "wage" in refusal(model, "--data", str(tmp_path / "other.csv"), "--target", "wage")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        assert "--port" in refusal(model, "--port", str(taken.getsockname()[1]))
+
+
+def test_a_stale_database_is_one_line(folders: Any, tmp_path: Any) -> None:
+    import shutil
+
+    shutil.copytree(folders["table"], tmp_path / "mixed")
+    shutil.rmtree(tmp_path / "mixed" / "database")
+    shutil.copytree(folders["array"] / "database", tmp_path / "mixed" / "database")
+    assert "model that made it" in refusal(str(tmp_path / "mixed"))
+
+
+def test_labels_are_read_where_the_file_has_them(folders: Any, people: Any, tmp_path: Any) -> None:
+    X, y = people
+    X.assign(group=y).to_csv(tmp_path / "labelled.csv", index=False)
+    X.to_csv(tmp_path / "unlabelled.csv", index=False)
+    labelled = Use.of(folders["table"], target="group").read_if_labelled(tmp_path / "labelled.csv")
+    assert labelled.y is not None
+    assert labelled.y.tolist() == y.tolist()
+    assert Use.of(folders["table"]).read_if_labelled(tmp_path / "unlabelled.csv").y is None
