@@ -2,13 +2,13 @@
 
     PROTOATTEND_DATA=../shared/data python benchmarks/compare.py --work FOLDER [--quick] [--sets A,B] [--seeds 0,1,2]
 
-On digits (900 rows) and Fashion-MNIST (10,000) one PlainClassifier is trained by its defaults, and all peers sit on it
-(`protoattend.baselines`); ours has the same encoder, trained by our defaults. Of confidence: AURC, and AUROC at telling
-test rows from rotated and inverted digits, or rotated images and notMNIST. Of examples, ten for an input: the share of
-their weight on the input's class, whether the decision rests on them (deletion), and whether others take their place
-when parameters are shuffled. Each is judged by the decision that it explains: ours and kNN by their own, representer
-points by the sum they are terms of; influence and TracIn, which do not decide, by that sum too, for it is the network's
-last layer.
+On digits (900 rows) and Fashion-MNIST (10,000) one PlainClassifier is trained by its defaults, and all peers sit on
+it (`protoattend.baselines`), two of them on our encoder too; ours is trained by our defaults. Of confidence: AURC,
+and AUROC at telling test rows from rotated and inverted digits, or rotated images and notMNIST. Of examples, ten for
+an input: the share of their weight on the input's class, whether the decision rests on them (deletion), and whether
+others take their place when parameters are shuffled. Each is judged by the decision that it explains: ours and kNN by
+their own, representer points by the sum they are terms of; influence and TracIn, which do not decide, by that sum
+too, for it is the network's last layer.
 
 What is trained and measured is kept in FOLDER, so that a run that was stopped goes on where it was. Writes
 benchmarks/results/compare.json. `--quick`: short trainings on digits, two networks in the ensemble; writes nothing but
@@ -20,7 +20,7 @@ from __future__ import annotations
 import argparse
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -84,6 +84,12 @@ class Case:
             clf = ProtoAttendClassifier(**self.params, random_state=self.seed, verbose=0)
             clf.fit(self.data.X["train"], self.data.y["train"]).save(folder)
         return ProtoAttendClassifier.load(folder)
+
+    @cached_property
+    def our_network(self) -> Network:
+        """Our encoder with its decision on own values, for peers to sit on: what is left is the method alone."""
+        network = Network.of(self.ours, self.data.X["train"], self.data.y["train"], inside=())
+        return replace(network, read=lambda name: network.read(self.data.X[name]))
 
     @cached_property
     def ensemble(self) -> Arrays:
@@ -215,6 +221,8 @@ CONFIDENCE: Mapping[str, Callable[[Case], ConfidenceMethod]] = {
     "trust score, alpha 0.1": lambda case: TrustScore(case.network, alpha=0.1),
     "kNN, share of votes": lambda case: NearestNeighbours(case.network),
     "kNN, distance": _distance,
+    "MSP on our encoder": lambda case: MaxProbability(case.our_network),
+    "trust score on our encoder": lambda case: TrustScore(case.our_network),
 }
 RANKERS: Mapping[str, Callable[[Network], ExampleMethod]] = {
     "kNN": lambda network: NearestNeighbours(network, k=EXAMPLES),

@@ -413,8 +413,8 @@ def compare(found: dict[str, Figures]) -> str:
     first = _section(
         "Confidence of other methods on the same encoder (`compare.py`)",
         f"All by their defaults, means over {len(figures['seeds'])} seed(s); the ensemble has {figures['members']} "
-        "networks. Peers sit on one plain encoder, ours has the same one, trained with attention. AURC is the mean "
-        "error over all coverages, with its range over seeds; AUROC that of low confidence at detecting "
+        "networks. Peers sit on one plain encoder or, where it says so, on ours, trained with attention. AURC is "
+        "the mean error over all coverages, with its range over seeds; AUROC that of low confidence at detecting "
         "out-of-distribution images.",
         ("data", "method", "accuracy", "AURC", "AUROC"),
         confidence,

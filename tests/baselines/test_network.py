@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
-from protoattend import PlainClassifier, Recipe, TestTimeAugmentation
+from protoattend import PlainClassifier, ProtoAttendClassifier, Recipe, TestTimeAugmentation
 from protoattend.baselines import Network
 from protoattend.baselines.network import shuffled
 from protoattend.errors import UserError
@@ -52,6 +53,16 @@ def test_test_time_augmentation_averages_layers(digit_rows: Any) -> None:
     network = Network.of(classifier, X[:20], y[:20], inside=["body.stages.0"])
     np.testing.assert_allclose(network.read(X[:5])[0], network.read(X[:5, :, ::-1])[0], atol=1e-4)
     np.testing.assert_allclose(network.probabilities(X[:5]), classifier.predict_proba(X[:5]), atol=1e-6)
+
+
+def test_our_own_classifier_is_read_by_its_own_values(digit_classifier: ProtoAttendClassifier, few_digits: Any) -> None:
+    X, y = few_digits
+    network = Network.of(digit_classifier, X, y)
+    with torch.no_grad():
+        expected = digit_classifier.model_.self_logits(
+            digit_classifier.inputs_.tensor(digit_classifier.inputs_.source(X))
+        )
+    np.testing.assert_allclose(network.logits(X), expected.numpy(), atol=1e-5)
 
 
 def test_what_cannot_be_read(plain_digits: PlainClassifier, digit_rows: Any) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from protoattend.baselines.plain import PlainClassifier
 from protoattend.core.model import ProtoAttend
-from protoattend.data.inputs import count_rows, require_rows
+from protoattend.data.inputs import Inputs, count_rows, require_rows
 from protoattend.data.labels import Classes
 from protoattend.data.samples import Samples, chunks
 from protoattend.encoders.build import rows_at_once
@@ -25,6 +25,14 @@ from protoattend.explain.ranking import shuffle_parameters
 
 INSIDE = 3  # layers within the encoder that are read, spread over its depth
 Layers = tuple[np.ndarray, ...]
+
+
+class Fitted(Protocol):
+    """What is read of a fitted classifier: PlainClassifier has it, and ProtoAttendClassifier too."""
+
+    model_: ProtoAttend
+    inputs_: Inputs
+    classes_: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -64,13 +72,13 @@ class Network:
     labels: np.ndarray
 
     @classmethod
-    def of(cls, classifier: PlainClassifier, X: Any, y: Any, *, inside: Sequence[str] | None = None) -> Network:
+    def of(cls, classifier: Fitted, X: Any, y: Any, *, inside: Sequence[str] | None = None) -> Network:
         """Read the training rows through a fitted classifier.
 
         Parameters
         ----------
-        classifier : PlainClassifier
-            Fitted.
+        classifier : PlainClassifier or ProtoAttendClassifier
+            Fitted. Of the latter the network is its encoder with the decision on an input's own value (alpha = 0).
         X : inputs, as in fit
             The training rows.
         y : array-like of shape (N,)
@@ -193,12 +201,12 @@ def _known(encoder: nn.Module, names: Sequence[str]) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _samples(classifier: PlainClassifier, X: Any) -> Samples:
+def _samples(classifier: Fitted, X: Any) -> Samples:
     require_rows(X)
     return classifier.inputs_.tensor(classifier.inputs_.source(X))
 
 
-def _read(classifier: PlainClassifier, X: Any, names: tuple[str, ...]) -> Layers:
+def _read(classifier: Fitted, X: Any, names: tuple[str, ...]) -> Layers:
     return read_layers(classifier.model_, _samples(classifier, X), names)
 
 
