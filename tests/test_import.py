@@ -21,6 +21,10 @@ def test_import_brings_no_heavy_module() -> None:
     assert loaded_by("protoattend", "torch", "sklearn", "matplotlib", "pandas") == []
 
 
+def test_baselines_are_imported_when_used() -> None:
+    assert loaded_by("protoattend.baselines", "torch", "sklearn", "scipy") == []
+
+
 @pytest.mark.parametrize("name", ["selective", "calibration", "conformal", "assessment", "methods"])
 def test_uncertainty_takes_arrays_and_does_not_draw(name: str) -> None:
     assert loaded_by(f"protoattend.uncertainty.{name}", "torch", "matplotlib", "jinja2") == []

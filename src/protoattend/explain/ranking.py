@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from protoattend.core.attention import relational_attention
 from protoattend.data.inputs import Inputs, require_rows
@@ -53,12 +53,8 @@ class DatabaseRanker:
 
     def shuffled(self, seed: int = 0) -> DatabaseRanker:
         """Return the same with every parameter's numbers in random order: as large as before, and nothing learned."""
-        generator = torch.Generator().manual_seed(seed)
         model = copy.deepcopy(self.database.model)
-        with torch.no_grad():
-            for parameter in model.parameters():
-                order = torch.randperm(parameter.numel(), generator=generator).to(parameter.device)
-                parameter.copy_(parameter.flatten()[order].view_as(parameter))
+        shuffle_parameters(model, seed)
         old = self.database.rows
         encoded = encode(model, self.database.inputs.tensor(old.source))
         rows = replace(
@@ -102,6 +98,15 @@ class DatabaseRanker:
         readings = self.database.readings
         temperature = 1.0 if readings is None else readings.probability_temperature
         return ((weights @ self.database.class_scores).double() / temperature).softmax(1)
+
+
+def shuffle_parameters(model: nn.Module, seed: int) -> None:
+    """Put every parameter's numbers in random order, in place: as large as before, and nothing learned."""
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            order = torch.randperm(parameter.numel(), generator=generator).to(parameter.device)
+            parameter.copy_(parameter.flatten()[order].view_as(parameter))
 
 
 def database_quality(
