@@ -9,8 +9,8 @@ import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "protoattend"
 ROOMS = [
-    "errors", "folders", "viz", "parallel", "core", "data", "encoders", "config", "datasets", "database", "training",
-    "explain", "uncertainty", "monitoring", "data_quality", "old_formats", "io", "estimator", "classifier",
+    "errors", "files", "folders", "viz", "parallel", "core", "data", "encoders", "config", "datasets", "database",
+    "training", "explain", "uncertainty", "monitoring", "data_quality", "old_formats", "io", "estimator", "classifier",
     "baselines", "app",
 ]  # fmt: skip
 FILES = sorted(

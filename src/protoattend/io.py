@@ -34,14 +34,18 @@ from protoattend.encoders.parts import describe, make_part
 from protoattend.encoders.pretrained import Frozen, Pretrained
 from protoattend.encoders.test_time_augmentation import TestTimeAugmentation
 from protoattend.errors import BadFile, MissingSamples, StaleDatabase, UserError
-from protoattend.folders import atomic_folder, read_meta, write_json
+from protoattend.files.known import CLASSIFIER
+from protoattend.files.meta import read_meta, write_meta
+from protoattend.files.writing import described, require_as_described, write_tensors
+from protoattend.folders import atomic_folder, read_whole
 from protoattend.old_formats import upgraded
 from protoattend.training.history import EpochRecord, History
 from protoattend.training.setup import resolve_device
 from protoattend.uncertainty.calibration import Recalibration
 from protoattend.uncertainty.conformal import Conformal
 
-WHAT, VERSION, OLDEST = "protoattend classifier", 3, 1
+VERSION, OLDEST = 3, 1
+MODEL = "model.safetensors"
 
 
 @dataclass(frozen=True)
@@ -60,7 +64,7 @@ def save(saved: Saved, folder: str | os.PathLike[str], *, excerpts: bool = False
     """Write a fitted classifier into `folder`, wholly or not at all."""
     database, model = saved.database, saved.database.model
     meta = {
-        "what": WHAT,
+        "what": CLASSIFIER,
         "version": VERSION,
         "settings": _settings_to_json(saved.settings),
         "encoder": _encoder_to_json(saved.settings.encoder, model),
@@ -73,24 +77,29 @@ def save(saved: Saved, folder: str | os.PathLike[str], *, excerpts: bool = False
         "recalibration": saved.recalibration and saved.recalibration.state(),
         "reading": saved.reading,
     }
-    with atomic_folder(folder) as fresh:
-        save_file(_trained_state(model), fresh / "model.safetensors")
+    with atomic_folder(folder, CLASSIFIER) as fresh:
+        write_tensors(fresh / MODEL, lambda path: save_file(_trained_state(model), path))
         database.save(fresh / "database", excerpts=excerpts)
-        write_json(fresh / "meta.json", meta)
+        write_meta(fresh, meta | {"files": {MODEL: described(fresh / MODEL)}})
 
 
 def load(folder: str | os.PathLike[str], own: nn.Module | Pretrained | None) -> Saved:
     """Read a classifier from its folder, checked; `own` is the module it was trained with, where it was one."""
     path = Path(folder)
-    meta = read_meta(path, WHAT, VERSION, oldest=OLDEST)
-    state = _read_state(path / "model.safetensors")
+    return read_whole(path, lambda: _load(path, own))
+
+
+def _load(path: Path, own: nn.Module | Pretrained | None) -> Saved:
+    meta = read_meta(path, CLASSIFIER, VERSION, oldest=OLDEST)
+    require_as_described(path, meta.get("files", {}))
+    state = _read_state(path / MODEL)
     if meta["version"] < VERSION:
         meta = upgraded(path, meta, state)
         state["temperature"] = torch.ones(())  # the scale of the scores was in the query layer
     described = meta["encoder"]
     if described["own"] and described["own"] != _how_given(own):
         raise UserError(
-            f"{folder} was trained with a module of your own ({described['name']}), whose code is not saved, "
+            f"{path} was trained with a module of your own ({described['name']}), whose code is not saved, "
             f"but encoder={_named(own)}; pass it as in fit: ProtoAttendClassifier.load(folder, encoder=module), or "
             "encoder=frozen(module, ...) or fine_tuned(module, ...)."
         )

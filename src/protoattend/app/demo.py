@@ -15,7 +15,7 @@ from protoattend.app.report import Section, write_report
 from protoattend.baselines.plain import PlainClassifier
 from protoattend.classifier import ProtoAttendClassifier
 from protoattend.explain.explanations import Explanations
-from protoattend.folders import write_json
+from protoattend.files.meta import write_json
 from protoattend.uncertainty.selective import accuracy_at_coverage
 
 SHARES = (0.5, 0.9, 0.95)

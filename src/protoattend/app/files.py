@@ -22,6 +22,7 @@ from protoattend.data.readers import LabelledData, read_data
 from protoattend.database.encode import encode
 from protoattend.errors import UserError
 from protoattend.explain.explanations import Explanation, Explanations
+from protoattend.files.known import CLASSIFIER
 from protoattend.folders import require_free
 from protoattend.parallel import ranks
 from protoattend.training.workers import joined
@@ -80,7 +81,7 @@ def fit_files(
     `places` are where fit keeps its checkpoints; with `excerpts`, these are saved in place of samples. Of the processes
     that torchrun has started, the first one speaks.
     """
-    require_free(to)  # before training, not after it
+    require_free(to, CLASSIFIER)  # before training, not after it
     data = read_data(path, target=reading.target, text=reading.text, **images)
     X, y = data.for_fit()
     with joined():

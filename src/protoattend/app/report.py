@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from protoattend.explain.explanations import Explanations
+from protoattend.files.writing import write_text
 from protoattend.viz.html import report
 
 
@@ -21,5 +22,5 @@ class Section:
 
 def write_report(path: Path, title: str, sections: list[Section]) -> Path:
     """Write the report to `path` and return it."""
-    path.write_text(report(title, sections), encoding="utf-8")
+    write_text(path, report(title, sections))
     return path

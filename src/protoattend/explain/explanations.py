@@ -6,7 +6,6 @@ import math
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from protoattend.database.store import CandidateDatabase
 from protoattend.errors import MissingExtra, UserError
 from protoattend.explain.against import speaking_against
 from protoattend.explain.prototypes import Outcome, Prototype
+from protoattend.files.writing import write_text
 
 
 @dataclass(frozen=True)
@@ -203,7 +203,7 @@ class Explanations:
 
         html = page(self, title)
         if path is not None:
-            Path(path).write_text(html, encoding="utf-8")
+            write_text(path, html)
         return html
 
     def _repr_html_(self) -> str:

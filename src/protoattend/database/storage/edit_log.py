@@ -21,9 +21,9 @@ from protoattend.database.rows import Blocks, Rows
 from protoattend.database.storage.columns import in_pieces, read_columns, verify_columns, write_columns
 from protoattend.database.storage.folder import VERSION, columns_of, read_folder_meta, require_columns, rows_of
 from protoattend.errors import BadFile, UserError
-from protoattend.folders import atomic_folder, read_meta, write_json
-
-WHAT = "protoattend database edit"
+from protoattend.files.known import EDIT
+from protoattend.files.meta import read_meta, write_meta
+from protoattend.folders import atomic_folder
 
 
 @dataclass(frozen=True)
@@ -110,8 +110,8 @@ def append(home: Home, edit: Edit) -> Home:
         raise UserError(f"{home.folder} has format version {version}, which has no log of edits; call compact() once.")
     if isinstance(edit, Removed | Relabelled) and len(edit.ids) == 0:
         return home
-    with atomic_folder(_edit_folder(home.folder, home.edits + 1)) as fresh:
-        write_json(fresh / "meta.json", {"what": WHAT, "version": VERSION} | _write_edit(fresh, edit))
+    with atomic_folder(_edit_folder(home.folder, home.edits + 1), EDIT) as fresh:
+        write_meta(fresh, {"what": EDIT, "version": VERSION} | _write_edit(fresh, edit))
         require_unchanged(home)  # last: a folder that is saved again from here on takes `fresh` away with it
     return replace(home, edits=home.edits + 1)
 
@@ -128,7 +128,7 @@ def require_unchanged(home: Home) -> None:
 def read_log(folder: Path) -> Iterator[Edit]:
     """Yield the edits in the log of a database, in order."""
     for path in _edit_folders(folder):
-        meta = read_meta(path, WHAT, VERSION)
+        meta = read_meta(path, EDIT, VERSION)
         verify_columns(path, meta["files"])  # a log is small
         columns = read_columns(path, meta["files"])
         if meta["kind"] == "added":
