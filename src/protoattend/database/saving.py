@@ -7,8 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from protoattend.database.encode import decision_weight
+from protoattend.database.mutex import Mutex
 from protoattend.database.previews import with_excerpts
-from protoattend.database.reading import ReadableDatabase
+from protoattend.database.reading import ReadableDatabase, State
 from protoattend.database.storage import edit_log as edits
 from protoattend.database.storage import folder as on_disk
 from protoattend.errors import UserError
@@ -19,7 +20,7 @@ class SavingMethods(ReadableDatabase):
     """A database in its folder; named first is what is needed of the whole one."""
 
     fingerprint: str
-    _next_id: int
+    _writing: Mutex
     _home: edits.Home | None
     _unsaved: tuple[edits.Edit, ...]
     _require_current_model: Callable[[], None]
@@ -57,13 +58,7 @@ class SavingMethods(ReadableDatabase):
         178
         """
         self._require_current_model()
-        columns = on_disk.columns_of(self._rows)
-        if excerpts:
-            columns = with_excerpts(columns, self._rows, self.inputs)
-        rounding = None if self.rounding is None else self.rounding.state()
-        meta = {"fingerprint": self.fingerprint, "next_id": self._next_id, "rounding": rounding}
-        meta |= {"readings": None if self.readings is None else self.readings.state()}
-        on_disk.write_folder(Path(folder), len(self), columns, meta)
+        self._write(Path(folder), self._state, excerpts=excerpts)
 
     def save_edits(self) -> int:
         """Append the edits since `open` to the log in the database's folder.
@@ -95,12 +90,13 @@ class SavingMethods(ReadableDatabase):
         ...     opened.save_edits(), len(CandidateDatabase.open(folder, clf.model_, **read))
         (1, 177)
         """
-        home, unsaved = self._require_home(), self._unsaved
-        with alone(home.folder):
-            for edit in unsaved:
-                home = self._home = edits.append(home, edit)
-                self._unsaved = self._unsaved[1:]
-        return len(unsaved)
+        with self._writing:
+            home, unsaved = self._require_home(), self._unsaved
+            with alone(home.folder):
+                for edit in unsaved:
+                    home = self._home = edits.append(home, edit)
+                    self._unsaved = self._unsaved[1:]
+            return len(unsaved)
 
     def compact(self) -> None:
         """Write the folder again with all edits in its columns, so that it opens without a log; wholly or not at all.
@@ -127,14 +123,15 @@ class SavingMethods(ReadableDatabase):
         ...     len(CandidateDatabase.open(folder, clf.model_, **read))
         177
         """
-        home = self._require_home()
-        with alone(home.folder):
-            edits.require_unchanged(home)
-            self.save(home.folder)
-        self._home, self._unsaved = edits.Home.of(home.folder), ()
-        self._become(
-            on_disk.read_folder(home.folder, on_disk.read_folder_meta(home.folder), decision_weight(self.model))
-        )
+        with self._writing:
+            home = self._require_home()
+            self._require_current_model()
+            with alone(home.folder):
+                edits.require_unchanged(home)
+                self._write(home.folder, self._state, excerpts=False)
+                self._home, self._unsaved = edits.Home.of(home.folder), ()
+                meta = on_disk.read_folder_meta(home.folder)
+                self._become(on_disk.read_folder(home.folder, meta, decision_weight(self.model)), meta["next_id"])
 
     def verify(self) -> None:
         """Read every file of the database's folder and compare its checksum.
@@ -269,9 +266,10 @@ class SavingMethods(ReadableDatabase):
         ...     clf.database_.relocate(old, new)
         20
         """
-        edit = edits.Relocated.checked(self._rows, old, new)
-        count = len(edit.moved(self._rows))
-        self._edit(edit)
+        with self._writing:
+            edit = edits.Relocated.checked(self._rows, old, new)
+            count = len(edit.moved(self._rows))
+            self._edit(edit)
         return count
 
     def _require_home(self) -> edits.Home:
@@ -283,5 +281,16 @@ class SavingMethods(ReadableDatabase):
         return self._home
 
     def _edit(self, edit: edits.Edit) -> None:
-        self._become(edit.apply(self._rows, decision_weight(self.model)))
+        """Apply an edit, in the thread that may write."""
+        rows = edit.apply(self._rows, decision_weight(self.model))
+        self._become(rows, int(rows.ids[-1]) + 1 if isinstance(edit, edits.Added) else self._next_id)
         self._unsaved += () if self._home is None else (edit,)
+
+    def _write(self, folder: Path, state: State, *, excerpts: bool) -> None:
+        columns = on_disk.columns_of(state.rows)
+        if excerpts:
+            columns = with_excerpts(columns, state.rows, self.inputs)
+        rounding = None if state.rounding is None else state.rounding.state()
+        meta = {"fingerprint": self.fingerprint, "next_id": state.next_id, "rounding": rounding}
+        meta |= {"readings": None if state.readings is None else state.readings.state()}
+        on_disk.write_folder(folder, len(state.rows), columns, meta)
