@@ -25,7 +25,7 @@ from protoattend.core.likeness import Likeness
 from protoattend.core.model import ProtoAttend
 from protoattend.core.schedule import SCHEDULES, OneCycle
 from protoattend.data.inputs import Inputs, inputs_from_state
-from protoattend.data.labels import Classes
+from protoattend.data.labels import Classes, classes_from_json, classes_to_json
 from protoattend.data.tables import Column
 from protoattend.database.encode import KEY_LAYERS_OF_OLD, encode
 from protoattend.database.store import CandidateDatabase
@@ -39,7 +39,7 @@ from protoattend.files.meta import read_meta, write_meta
 from protoattend.files.writing import described, require_as_described, write_tensors
 from protoattend.folders import atomic_folder, read_whole
 from protoattend.old_formats import upgraded
-from protoattend.training.history import EpochRecord, History
+from protoattend.training.history import History
 from protoattend.training.setup import resolve_device
 from protoattend.uncertainty.calibration import Recalibration
 from protoattend.uncertainty.conformal import Conformal
@@ -71,7 +71,7 @@ def save(saved: Saved, folder: str | os.PathLike[str], *, excerpts: bool = False
         "keys_of_one_length": len(model.key) > KEY_LAYERS_OF_OLD,
         "likeness": model.likeness and {"sketch": describe(model.likeness.sketch), "rank": model.likeness.rank},
         "inputs": {"kind": database.inputs.kind, "state": database.inputs.state()},
-        "classes": _classes_to_json(database.classes.values),
+        "classes": classes_to_json(database.classes.values),
         "history": asdict(saved.history),
         "conformal": saved.conformal and saved.conformal.state(),
         "recalibration": saved.recalibration and saved.recalibration.state(),
@@ -90,6 +90,18 @@ def load(folder: str | os.PathLike[str], own: nn.Module | Pretrained | None) -> 
 
 
 def _load(path: Path, own: nn.Module | Pretrained | None) -> Saved:
+    try:
+        return _remade(path, own)
+    except (UserError, OSError):
+        raise
+    except Exception as error:  # a description that is not as it was written can fail in any way
+        raise BadFile(
+            f"{path} must hold a classifier as it was saved, but it cannot be made again of its meta.json "
+            f"({type(error).__name__}: {error}); restore it from a copy."
+        ) from error
+
+
+def _remade(path: Path, own: nn.Module | Pretrained | None) -> Saved:
     meta = read_meta(path, CLASSIFIER, VERSION, oldest=OLDEST)
     require_as_described(path, meta.get("files", {}))
     state = _read_state(path / MODEL)
@@ -108,13 +120,14 @@ def _load(path: Path, own: nn.Module | Pretrained | None) -> Saved:
     )
     tokenizer = own.tokenizer if isinstance(own, Pretrained) else None
     inputs = inputs_from_state(meta["inputs"]["kind"], meta["inputs"]["state"], tokenizer)
-    classes = Classes(_classes_from_json(meta["classes"]))
-    encoder = _make_encoder(described, settings.encoder, inputs)
-    model = ProtoAttend(encoder, len(classes), d_att=settings.d_att, d_out=settings.d_out, normalize=settings.normalize)
-    if not meta["keys_of_one_length"]:
-        model.key = nn.Sequential(*list(model.key)[:KEY_LAYERS_OF_OLD])
-    if meta["likeness"] is not None:
-        model.likeness = Likeness(make_part(meta["likeness"]["sketch"]), meta["likeness"]["rank"])
+    classes = Classes(classes_from_json(meta["classes"]))
+    _require_in_range(path, meta, len(classes))
+    if isinstance(settings.encoder, str):
+        with torch.device("meta"):  # shapes alone: a description of something huge takes no memory
+            shapes = _shapes(_model(meta, settings, inputs, len(classes)).state_dict())
+        if shapes != _shapes(state):
+            raise BadFile(f"{path} holds weights of another model than its meta.json describes; restore the folder.")
+    model = _model(meta, settings, inputs, len(classes))
     model.to(resolve_device(settings.device))
     try:
         model.load_state_dict(_frozen_state(model) | state)
@@ -126,11 +139,35 @@ def _load(path: Path, own: nn.Module | Pretrained | None) -> Saved:
     return Saved(
         settings,
         database,
-        _history_from_json(meta["history"]),
+        History.from_json(meta["history"]),
         None if meta["conformal"] is None else Conformal.from_state(meta["conformal"]),
         None if meta["recalibration"] is None else Recalibration.from_state(meta["recalibration"]),
         meta["reading"],
     )
+
+
+def _model(meta: Mapping[str, Any], settings: Settings, inputs: Inputs, n_classes: int) -> ProtoAttend:
+    """Return the model that was described, with fresh weights."""
+    encoder = _make_encoder(meta["encoder"], settings.encoder, inputs)
+    model = ProtoAttend(encoder, n_classes, d_att=settings.d_att, d_out=settings.d_out, normalize=settings.normalize)
+    if not meta["keys_of_one_length"]:
+        model.key = nn.Sequential(*list(model.key)[:KEY_LAYERS_OF_OLD])
+    if meta["likeness"] is not None:
+        model.likeness = Likeness(make_part(meta["likeness"]["sketch"]), meta["likeness"]["rank"])
+    return model
+
+
+def _shapes(state: Mapping[str, torch.Tensor]) -> dict[str, torch.Size]:
+    return {name: value.shape for name, value in state.items()}
+
+
+def _require_in_range(path: Path, meta: Mapping[str, Any], n_classes: int) -> None:
+    """Raise unless what refers to epochs and classes refers to some that are there."""
+    history, conformal = meta["history"], meta["conformal"]
+    if history["best_epoch"] >= max(1, len(history["records"])):
+        raise BadFile(f"{path / 'meta.json'} names an epoch that its history lacks; restore it from a copy.")
+    if isinstance(conformal, dict) and max(conformal["labels"], default=0) >= n_classes:
+        raise BadFile(f"{path / 'meta.json'} was calibrated with classes that it lacks; restore it from a copy.")
 
 
 def _open_database(path: Path, model: ProtoAttend, inputs: Inputs, classes: Classes, *, own: bool) -> CandidateDatabase:
@@ -291,22 +328,6 @@ def _recipe_from_json(content: Mapping[str, Any]) -> Recipe:
     return Recipe(**given)
 
 
-def _classes_to_json(classes: np.ndarray) -> dict[str, Any]:
-    values = classes.tolist()
-    for value in values:
-        if not isinstance(value, (str, int, float, bool)):
-            raise UserError(
-                f"only str, int, float and bool labels can be saved, but there is {value!r}; rename it first."
-            )
-    return {"dtype": classes.dtype.str, "values": values}
-
-
-def _classes_from_json(content: dict[str, Any]) -> np.ndarray:
-    values = np.empty(len(content["values"]), dtype=np.dtype(content["dtype"]))
-    values[:] = content["values"]
-    return values
-
-
 def _pairs(by_label: Any) -> Any:
     """Return what is given for each label as JSON can hold it: a mapping becomes pairs, as its keys may be numbers."""
     return [_listed(pair) for pair in by_label.items()] if isinstance(by_label, Mapping) else by_label
@@ -314,7 +335,3 @@ def _pairs(by_label: Any) -> Any:
 
 def _listed(names: Any) -> list[Any] | None:
     return None if names is None else [name.item() if isinstance(name, np.generic) else name for name in names]
-
-
-def _history_from_json(content: dict[str, Any]) -> History:
-    return History(tuple(map(EpochRecord.from_json, content["records"])), content["best_epoch"])

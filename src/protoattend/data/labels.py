@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,10 +12,11 @@ from sklearn.utils.validation import column_or_1d
 from torch import Tensor
 
 from protoattend.data.tables import is_missing
-from protoattend.errors import UserError
+from protoattend.errors import BadFile, UserError
 
 MANY, FEW = 50, 10  # more distinct numbers with fewer samples of each are measurements rather than classes
 MOST = 1000  # more distinct numbers are measurements, however many samples each has
+LABEL_BYTES = 1 << 28  # of all labels read from a file
 
 
 class Classes:
@@ -132,4 +133,27 @@ def _at_least_two(values: np.ndarray) -> np.ndarray:
             f"a classifier needs samples of at least two classes, but y has only one class: {values.tolist()}; "
             "check that the labels were read correctly."
         )
+    return values
+
+
+def classes_to_json(classes: np.ndarray) -> dict[str, Any]:
+    """Return labels as JSON can hold them."""
+    values = classes.tolist()
+    for value in values:
+        if not isinstance(value, (str, int, float, bool)):
+            raise UserError(
+                f"only str, int, float and bool labels can be saved, but there is {value!r}; rename it first."
+            )
+    return {"dtype": classes.dtype.str, "values": values}
+
+
+def classes_from_json(content: Mapping[str, Any]) -> np.ndarray:
+    """Return what `classes_to_json` was given."""
+    dtype, listed = np.dtype(content["dtype"]), content["values"]
+    if len(listed) * dtype.itemsize > LABEL_BYTES:
+        raise BadFile(f"labels must take at most {LABEL_BYTES} bytes, but meta.json says {dtype}; restore it.")
+    values = np.empty(len(listed), dtype=dtype)
+    values[:] = listed
+    if values.tolist() != listed:
+        raise BadFile(f"labels must be of the dtype that meta.json says, {dtype}, but they are not; restore it.")
     return values

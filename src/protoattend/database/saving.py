@@ -159,7 +159,7 @@ class SavingMethods(ReadableDatabase):
         """
         folder = self._require_home().folder
         on_disk.verify_folder(folder, decision_weight(self.model))
-        list(edits.read_log(folder))  # which checks every file
+        edits.verify_log(folder, decision_weight(self.model))
 
     def save_shard(self, folder: str | os.PathLike[str], number: int, of: int) -> None:
         """Write the database as one of several shards; many processes can do so at once, each its own.

@@ -189,10 +189,8 @@ class CandidateDatabase(VariantMethods, SavingMethods):
                 f"a database must be used with the model that made it, but {folder} was made by {made_by[:12]} "
                 f"and this one is {own[:12]}; rebuild it with CandidateDatabase.build(model, X, y, ...)."
             )
-        rows, next_id, log = on_disk.read_folder(folder, meta, decision), meta["next_id"], list(edits.read_log(folder))
-        for edit in log:
-            rows = edit.apply(rows, decision)
-            next_id = int(rows.ids[-1]) + 1 if isinstance(edit, edits.Added) else next_id
+        saved = on_disk.read_folder(folder, meta, decision)
+        rows, next_id, n_edits = edits.replay(folder, saved, meta["next_id"], decision)
         rounding = Quantization.from_state(meta.get("rounding"))
         database = cls(
             model,
@@ -204,7 +202,7 @@ class CandidateDatabase(VariantMethods, SavingMethods):
             rounding=rounding,
             readings=Readings.from_state(meta.get("readings")),
         )
-        database._home = replace(home, edits=len(log))
+        database._home = replace(home, edits=n_edits)
         return database
 
     def __repr__(self) -> str:

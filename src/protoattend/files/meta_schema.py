@@ -13,6 +13,7 @@ from protoattend.files.schema import (
     Rule,
     anything,
     both,
+    corners,
     distinct,
     either,
     flag,
@@ -56,7 +57,9 @@ def _inputs(value: Any, where: str) -> None:
 
 _CLASSES = record({"dtype": text(r"[<|][iufb]\d|<U\d{1,5}|\|O"), "values": both(listed(scalar), distinct)})
 
-_PART = both(mapping(anything), lambda value, where: text()(value.get("part"), f"{where}.part"))
+_NUMBER = either(flag, maybe(number(-(1 << 20), 1 << 20)))
+_ARGUMENT = either(text(), _NUMBER, listed(_NUMBER))
+_PART = both(mapping(_ARGUMENT), lambda value, where: text()(value.get("part"), f"{where}.part"))
 _PARTS = record({"front": _PART, "body": _PART, "norm": _PART, "out_features": _SIZE})
 _ENCODER = record(
     {
@@ -74,9 +77,10 @@ _EPOCH = record(
 _CONFORMAL = both(
     record({"nonconformity": listed(number()), "labels": listed(whole(-1))}), same_length("nonconformity", "labels")
 )
+_CURVE = both(listed(listed(number(0, 1)), 2), corners)
 _CALIBRATED: dict[str, Rule] = {
     "conformal": maybe(either(listed(number()), _CONFORMAL)),
-    "recalibration": maybe(record({"temperature": positive, "isotonic": listed(listed(number(0, 1)), 2)})),
+    "recalibration": maybe(record({"temperature": positive, "isotonic": _CURVE})),
 }
 _TRAINED: dict[str, Rule] = {
     "inputs": _inputs,

@@ -138,6 +138,12 @@ def same_length(*names: str) -> Rule:
     return check
 
 
+def corners(value: Any, where: str) -> None:
+    """Two lists of one length, the first ascending: the corners of a curve."""
+    fits = len(value[0]) == len(value[1]) > 0 and value[0] == sorted(value[0])
+    _require(fits, value, where, "two lists of one length, the first ascending")
+
+
 def distinct(value: Any, where: str) -> None:
     """A list without repetitions."""
     _require(len(set(value)) == len(value) > 0, value, where, "a list of different values")

@@ -22,6 +22,7 @@ import torch
 from torch import Tensor
 
 from protoattend.database.rows import Block, Blocks, Rows
+from protoattend.database.storage.checks import Form, require_values
 from protoattend.database.storage.columns import ROWS, in_pieces, read_columns, verify_columns, write_columns
 from protoattend.database.storage.old_versions import read_old
 from protoattend.errors import BadFile, UserError
@@ -56,20 +57,27 @@ def read_folder_meta(folder: Path) -> dict[str, Any]:
 
 def read_folder(folder: Path, meta: dict[str, Any], decision: Tensor) -> Rows:
     """Return the rows of a database as saved, before the edits in its log, mapped rather than read."""
-    if meta["version"] < VERSION:
-        return rows_of(read_old(folder, meta, decision))
-    columns = read_columns(folder, meta["files"])
-    require_columns(folder, columns, meta["count"])
-    return rows_of(columns)
+    return rows_of(_checked_columns(folder, meta, decision))
 
 
 def verify_folder(folder: Path, decision: Tensor) -> None:
     """Raise unless every file of the database, its log aside, matches its checksum."""
     meta = read_folder_meta(folder)
-    if meta["version"] < VERSION:
-        read_old(folder, meta, decision)
-    else:
+    if meta["version"] == VERSION:
         verify_columns(folder, meta["files"])
+    _checked_columns(folder, meta, decision, all_values=True)
+
+
+def _checked_columns(
+    folder: Path, meta: dict[str, Any], decision: Tensor, *, all_values: bool = False
+) -> dict[str, Any]:
+    old = meta["version"] < VERSION
+    columns = read_old(folder, meta, decision) if old else read_columns(folder, meta["files"])
+    require_columns(folder, columns, meta["count"])
+    require_values(folder, columns, Form.of(decision), all_of_them=all_values)
+    if meta["next_id"] <= columns["ids"][-1]:
+        raise BadFile(f"{folder} must number new rows after its last one, but next_id is too low; restore it.")
+    return columns
 
 
 def columns_of(rows: Rows) -> dict[str, Iterator[np.ndarray]]:
