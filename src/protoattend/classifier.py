@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from protoattend.core.model import Encoded
+from protoattend.data.image_roots import as_roots
 from protoattend.data.inputs import require_rows, without_labels
 from protoattend.data.tables import TableInputs
 from protoattend.data_quality.methods import DataQualityMethods
@@ -253,7 +254,7 @@ class ProtoAttendClassifier(ExplainMethods, UncertaintyMethods, MonitoringMethod
     # -- keeping ------------------------------------------------------------------------------------------------------
 
     def save(self, folder: str | os.PathLike[str], *, excerpts: bool = False) -> None:
-        """Write model and database into a folder, wholly or not at all; no pickle.
+        """Write model and database into a folder, wholly or not at all.
 
         Parameters
         ----------
@@ -278,14 +279,12 @@ class ProtoAttendClassifier(ExplainMethods, UncertaintyMethods, MonitoringMethod
         ...     clf.save(folder, excerpts=True)
         """
         check_is_fitted(self)
-        saved = Saved(
-            self._settings(), self.database_, self.history_, self.conformal_, self.recalibration_, self.reading_
-        )
-        save(saved, folder, excerpts=excerpts)
+        fitted = (self.database_, self.history_, self.conformal_, self.recalibration_, self.reading_)
+        save(Saved(self._settings(), *fitted), folder, excerpts=excerpts)
 
     @classmethod
     def load(
-        cls, folder: str | os.PathLike[str], *, encoder: nn.Module | Pretrained | None = None
+        cls, folder: str | os.PathLike[str], *, encoder: nn.Module | Pretrained | None = None, image_roots: Any = ()
     ) -> ProtoAttendClassifier:
         """Read a saved classifier.
 
@@ -295,6 +294,8 @@ class ProtoAttendClassifier(ExplainMethods, UncertaintyMethods, MonitoringMethod
             Where `save` wrote it.
         encoder : nn.Module, frozen(module) or fine_tuned(module), default=None
             Needed where it was trained with a module of your own, whose code is not saved: the same as in `fit`.
+        image_roots : path or list of path, default=()
+            Where its training images lie, if it was trained on image files: no others that it points to are read.
 
         Returns
         -------
@@ -316,7 +317,7 @@ class ProtoAttendClassifier(ExplainMethods, UncertaintyMethods, MonitoringMethod
         ...     ProtoAttendClassifier.load(folder).score(X, y) == clf.score(X, y)
         True
         """
-        saved = load(folder, encoder)
+        saved = load(folder, encoder, as_roots(image_roots))
         classifier = cls(**vars(saved.settings))
         classifier._keep(saved.database, saved.history)
         classifier.conformal_, classifier.recalibration_ = saved.conformal, saved.recalibration

@@ -10,7 +10,7 @@ import copy
 import os
 import warnings
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from protoattend.config import Recipe, Settings
 from protoattend.core.likeness import Likeness
 from protoattend.core.model import ProtoAttend
 from protoattend.core.schedule import SCHEDULES, OneCycle
-from protoattend.data.inputs import Inputs, inputs_from_state
+from protoattend.data.inputs import ImageInputs, Inputs, inputs_from_state
 from protoattend.data.labels import Classes, classes_from_json, classes_to_json
 from protoattend.data.tables import Column
 from protoattend.database.encode import KEY_LAYERS_OF_OLD, encode
@@ -83,15 +83,20 @@ def save(saved: Saved, folder: str | os.PathLike[str], *, excerpts: bool = False
         write_meta(fresh, meta | {"files": {MODEL: described(fresh / MODEL)}})
 
 
-def load(folder: str | os.PathLike[str], own: nn.Module | Pretrained | None) -> Saved:
-    """Read a classifier from its folder, checked; `own` is the module it was trained with, where it was one."""
+def load(
+    folder: str | os.PathLike[str], own: nn.Module | Pretrained | None, image_roots: tuple[str, ...] = ()
+) -> Saved:
+    """Read a classifier from its folder, checked; `own` is the module it was trained with, where it was one.
+
+    Images that it points to are read under `image_roots` alone.
+    """
     path = Path(folder)
-    return read_whole(path, lambda: _load(path, own))
+    return read_whole(path, lambda: _load(path, own, image_roots))
 
 
-def _load(path: Path, own: nn.Module | Pretrained | None) -> Saved:
+def _load(path: Path, own: nn.Module | Pretrained | None, image_roots: tuple[str, ...]) -> Saved:
     try:
-        return _remade(path, own)
+        return _remade(path, own, image_roots)
     except (UserError, OSError):
         raise
     except Exception as error:  # a description that is not as it was written can fail in any way
@@ -101,7 +106,7 @@ def _load(path: Path, own: nn.Module | Pretrained | None) -> Saved:
         ) from error
 
 
-def _remade(path: Path, own: nn.Module | Pretrained | None) -> Saved:
+def _remade(path: Path, own: nn.Module | Pretrained | None, image_roots: tuple[str, ...]) -> Saved:
     meta = read_meta(path, CLASSIFIER, VERSION, oldest=OLDEST)
     require_as_described(path, meta.get("files", {}))
     state = _read_state(path / MODEL)
@@ -120,6 +125,8 @@ def _remade(path: Path, own: nn.Module | Pretrained | None) -> Saved:
     )
     tokenizer = own.tokenizer if isinstance(own, Pretrained) else None
     inputs = inputs_from_state(meta["inputs"]["kind"], meta["inputs"]["state"], tokenizer)
+    if isinstance(inputs, ImageInputs):
+        inputs = replace(inputs, roots=image_roots)
     classes = Classes(classes_from_json(meta["classes"]))
     _require_in_range(path, meta, len(classes))
     if isinstance(settings.encoder, str):

@@ -136,12 +136,15 @@ def explain(
     out: Annotated[Path | None, typer.Option(help="HTML page to write; by default the console.")] = None,
     top: Annotated[int, typer.Option(help="Prototypes shown of each row.")] = 5,
     text: TextColumn = None,
+    image_root: Annotated[
+        list[Path] | None, typer.Option(help="Where the training images lie, beside PATH; may be given again.")
+    ] = None,
     skip_corrupt: SkipCorrupt = False,
 ) -> None:
     """Show which training samples the decisions rest on; without --row, those of the first ten rows."""
     from protoattend.app.files import Use, explain_file
 
-    used = Use.of(folder, text=text)
+    used = Use.of(folder, text=text, image_roots=[path, *(image_root or ())])
     explain_file(used, path, console, rows=row or (), out=out, top=top, images={"corrupt": _corrupt(skip_corrupt)})
 
 

@@ -49,9 +49,11 @@ class Use:
     reading: Reading
 
     @classmethod
-    def of(cls, folder: Path, *, target: str | None = None, text: str | None = None) -> Use:
+    def of(
+        cls, folder: Path, *, target: str | None = None, text: str | None = None, image_roots: Sequence[Path] = ()
+    ) -> Use:
         """Open the classifier in `folder`; columns named here go before those of fit."""
-        clf = ProtoAttendClassifier.load(folder)
+        clf = ProtoAttendClassifier.load(folder, image_roots=image_roots)
         noted = Reading(**(clf.reading_ or {}))
         return cls(clf, Reading(target or noted.target, text or noted.text))
 

@@ -10,7 +10,7 @@ shown of a row or of its excerpt, `form()` the sizes an encoder is built for.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -20,6 +20,7 @@ from torch.nn.functional import adaptive_avg_pool2d
 from torch.utils.data import Dataset, IterableDataset
 
 from protoattend.data.characters import Tokenizer, encode_text
+from protoattend.data.image_roots import Roots, given, require_within
 from protoattend.data.images import ImageFile, ImageFiles, image_samples
 from protoattend.data.samples import Samples, chunks
 from protoattend.data.tokens import TokenInputs, as_texts, beginnings
@@ -45,13 +46,17 @@ class Inputs(Protocol):
 
 @dataclass(frozen=True)
 class ImageInputs:
-    """Images of one size, kept as `(n, c, h, w)`, in uint8 where they came so; of image files the paths are kept."""
+    """Images of one size, kept as `(n, c, h, w)`, in uint8 where they came so; of image files the paths are kept.
+
+    Of a loaded classifier, `roots` are the folders under which the files that its folder points to may be read.
+    """
 
     channels: int
     height: int
     width: int
     low: float
     high: float
+    roots: Roots = field(default=None, compare=False, repr=False)
     kind: ClassVar[str] = "images"
 
     @classmethod
@@ -78,6 +83,7 @@ class ImageInputs:
 
     def tensor(self, source: Source) -> Samples:
         if source.dtype == object:
+            require_within(source, self.roots)
             return image_samples(source, self.channels, self.height, self.width)
         return torch.from_numpy(np.ascontiguousarray(source))
 
@@ -88,6 +94,7 @@ class ImageInputs:
     def preview(self, row: Any) -> np.ndarray | ImageFile:
         """Return the image as uint8 `(h, w)` or `(h, w, 3)`; a file is decoded only when it is shown."""
         if isinstance(row, str):
+            require_within([row], self.roots)
             return ImageFile(row, self.channels, self.height, self.width)
         image = self._eight_bit(np.asarray(row))
         return image[0] if self.channels == 1 else np.moveaxis(image[:3], 0, -1)
@@ -96,7 +103,7 @@ class ImageInputs:
         return {"channels": self.channels, "height": self.height, "width": self.width}
 
     def state(self) -> dict[str, Any]:
-        return asdict(self)
+        return {name: value for name, value in asdict(self).items() if name != "roots"}
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> ImageInputs:
@@ -108,7 +115,7 @@ class ImageInputs:
                 f"image files hold pixels from 0 to 255, but those of fit went from {self.low:g} to {self.high:g}; "
                 "fit from image files or uint8 arrays too, or pass arrays scaled as in fit."
             )
-        return X.paths  # decoded to the size of fit, whatever their own
+        return X.paths if self.roots is None else given(X.paths)  # decoded to the size of fit, whatever their own
 
     def _eight_bit(self, images: np.ndarray) -> np.ndarray:
         if images.dtype == np.uint8:

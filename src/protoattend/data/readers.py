@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from protoattend.data.images import ImageFiles
 from protoattend.data.labels import Classes
 from protoattend.errors import ARRAY_ERRORS, BadFile, MissingExtra, UserError, choose
 
+ALWAYS, EXPANSION = 1 << 28, 200  # bytes of arrays that are always read, and times the size of their archive
 TEXTS, LONG = 20, 40  # so many cells of so many characters each are texts rather than categories
 
 
@@ -219,6 +221,7 @@ def _read_npz(path: Path, wanted: Wanted) -> LabelledData:
             if wanted.target is not None:
                 choose(wanted.target, held, f"target, an array of {path},")
             target = wanted.target or "y"
+            _require_room(path)
             X, y = archive[wanted.samples], archive[target] if target in held else None
     except UserError:
         raise
@@ -233,6 +236,17 @@ def _read_npz(path: Path, wanted: Wanted) -> LabelledData:
     labels = "" if y is None else f", {len(np.unique(y))} classes"
     shape = " x ".join(map(str, X.shape[1:])) or "one"
     return LabelledData(X, y, f"{len(X):,} samples of {shape} values{labels}", f"{path}, array {target!r}")
+
+
+def _require_room(path: Path) -> None:
+    """Raise where the arrays of an archive are far larger than the file: zeros, packed to fill the memory."""
+    with zipfile.ZipFile(path) as archive:
+        unpacked = sum(entry.file_size for entry in archive.infolist())
+    if unpacked > max(ALWAYS, EXPANSION * path.stat().st_size):
+        raise BadFile(
+            f"{path}: arrays must take at most {EXPANSION} times the size of their file, but these take {unpacked} "
+            "bytes; save them with numpy.savez, uncompressed."
+        )
 
 
 READERS: dict[str, Callable[[Path, Wanted], LabelledData]] = {

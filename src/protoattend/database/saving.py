@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
+from protoattend.data.inputs import ImageInputs
 from protoattend.database.encode import decision_weight
 from protoattend.database.mutex import Mutex
 from protoattend.database.previews import with_excerpts
@@ -270,6 +272,8 @@ class SavingMethods(ReadableDatabase):
             edit = edits.Relocated.checked(self._rows, old, new)
             count = len(edit.moved(self._rows))
             self._edit(edit)
+            if isinstance(self.inputs, ImageInputs) and self.inputs.roots is not None:
+                self.inputs = replace(self.inputs, roots=(*self.inputs.roots, edit.new))  # a person has named it
         return count
 
     def _require_home(self) -> edits.Home:
