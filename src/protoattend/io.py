@@ -20,6 +20,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import nn
 
+from protoattend.arguments import check_path, require_float32
 from protoattend.config import Recipe, Settings
 from protoattend.core.likeness import Likeness
 from protoattend.core.model import ProtoAttend
@@ -90,7 +91,8 @@ def load(
 
     Images that it points to are read under `image_roots` alone.
     """
-    path = Path(folder)
+    require_float32()
+    path = Path(check_path(folder, "folder"))
     return read_whole(path, lambda: _load(path, own, image_roots))
 
 

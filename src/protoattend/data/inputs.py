@@ -9,7 +9,7 @@ shown of a row or of its excerpt, `form()` the sizes an encoder is built for.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar, Protocol
 
@@ -19,6 +19,7 @@ from torch import Tensor
 from torch.nn.functional import adaptive_avg_pool2d
 from torch.utils.data import Dataset, IterableDataset
 
+from protoattend.arguments import as_array
 from protoattend.data.characters import Tokenizer, encode_text
 from protoattend.data.image_roots import Roots, given, require_within
 from protoattend.data.images import ImageFile, ImageFiles, image_samples
@@ -63,7 +64,7 @@ class ImageInputs:
     def fit(cls, X: Any) -> ImageInputs:
         if isinstance(X, ImageFiles):
             return cls(X.channels, X.height, X.width, *PIXEL_RANGE)
-        images = _channels_first(np.asarray(X))
+        images = _channels_first(as_array(X, "X"))
         _require_finite(images, "X")
         low, high = PIXEL_RANGE if images.dtype == np.uint8 else (float(images.min()), float(images.max()))
         channels, height, width = images.shape[1:]
@@ -72,7 +73,7 @@ class ImageInputs:
     def source(self, X: Any) -> Source:
         if isinstance(X, ImageFiles):
             return self._paths(X)
-        images = _channels_first(np.asarray(X))
+        images = _channels_first(as_array(X, "X"))
         if images.shape[1:] != (self.channels, self.height, self.width):
             raise UserError(
                 f"images must have the size seen in fit, {self._size(self.channels, self.height, self.width)}, "
@@ -188,7 +189,7 @@ def kind_of(X: Any) -> str:
         return "table"
     if isinstance(X, (list, tuple)) and any(isinstance(row, str) or row is None for row in X):
         return "text"
-    array = np.asarray(X)
+    array = as_array(X, "X")
     if array.ndim == 1 and array.dtype.kind in "UOT" and any(isinstance(row, str) for row in array):
         return "text"
     if array.ndim in (3, 4):
@@ -200,7 +201,7 @@ def count_rows(X: Any) -> int:
     """Return how many rows X has, whatever its kind."""
     shape = getattr(X, "shape", None)
     if shape is None:
-        shape = (len(X),) if hasattr(X, "__len__") else np.asarray(X).shape
+        shape = (len(X),) if isinstance(X, Sized) else as_array(X, "X").shape
     return int(shape[0]) if shape else 1
 
 

@@ -11,6 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 from torch import Tensor
 
+from protoattend.arguments import as_array
 from protoattend.data.tables import is_missing
 from protoattend.errors import BadFile, UserError
 
@@ -62,7 +63,7 @@ class Classes:
     def encode(self, y: Any) -> Tensor:
         """Return labels as class numbers `(n,)`; an unknown one is an error."""
         labels = _column(y).tolist()
-        unknown = [label for label in labels if label not in self._numbers]
+        unknown = [label for label in labels if not isinstance(label, Hashable) or label not in self._numbers]
         if unknown:
             raise UserError(
                 f"every label must be a class seen in fit, but {unknown[0]!r} is not among {self.values.tolist()[:9]}; "
@@ -79,13 +80,13 @@ class Classes:
 
 def _column(y: Any) -> np.ndarray:
     if isinstance(y, Tensor):
-        y = y.detach().cpu().numpy()
+        y = as_array(y, "y")
     if isinstance(y, (list, tuple)) and any(isinstance(label, (tuple, frozenset)) for label in y):
         column = np.empty(len(y), dtype=object)
         column[:] = y
         _require_known(column)
         return column
-    array = np.asarray(y)
+    array = as_array(y, "y")
     if isinstance(y, (list, tuple)) and array.dtype.kind in "US" and not all(isinstance(label, str) for label in y):
         array = np.array(y, dtype=object)  # numpy would silently turn the numbers of a mixed list into strings
     try:

@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 import torch
 
+from protoattend.arguments import check_count, check_mapping
 from protoattend.database import condense
 from protoattend.database.approximate import Approximation, Neighbours
 from protoattend.database.encode import decision_weight
@@ -111,6 +112,7 @@ class VariantMethods(ReadableDatabase):
         >>> clf.database_.with_labels({0: 2}).labels[:2], clf.database_.labels[:2]
         (array([2, 0]), array([0, 0]))
         """
+        check_mapping(labels, "labels", "a dict {index: label}")
         supposed = self.snapshot()
         supposed._become(supposed._rows, supposed._next_id)
         if labels:
@@ -249,8 +251,7 @@ class VariantMethods(ReadableDatabase):
         >>> found.exact, float(found.missed.max()) < 1e-6
         (False, True)
         """
-        if k < 1:
-            raise UserError(f"k must be at least 1, but got {k}; it is how many candidates the engine is asked for.")
+        check_count(k, "k")
         approximate = self.snapshot()
         engine = Approximation(neighbours, k, approximate._rows.ids)
         approximate._state = replace(approximate._state, approximation=engine)
@@ -291,8 +292,7 @@ class VariantMethods(ReadableDatabase):
             raise UserError(
                 f"set_n_prototypes needs normalize='sparsemax', but it is {self.model.normalize!r}: no weight is 0."
             )
-        if not (isinstance(n_prototypes, (int, np.integer)) and n_prototypes >= 1):
-            raise UserError(f"n_prototypes must be an integer of at least 1, but got {n_prototypes!r}.")
+        check_count(n_prototypes, "n_prototypes")
         self._require_current_model()
         state = self._state
         rows = state.rows

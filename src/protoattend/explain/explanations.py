@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from protoattend.arguments import check_count
 from protoattend.core.attention import prototype_counts
 from protoattend.database.attention import Attention
 from protoattend.database.store import CandidateDatabase
@@ -309,8 +310,7 @@ def shown_prototypes(
 
 
 def require_top(top: int) -> None:
-    if top < 1:
-        raise UserError(f"top must be at least 1, but got {top}; it is the number of prototypes shown.")
+    check_count(top, "top")
 
 
 def prototype_at(database: CandidateDatabase, position: int, weight: float, label: Any) -> Prototype:

@@ -203,6 +203,6 @@ class MonitoringMethods:
 
     def _ood_scorer(self, method: str) -> Callable[[Any], np.ndarray]:
         check_is_fitted(self)
-        if method == "combined":
+        if isinstance(method, str) and method == "combined":
             return self.ood_detector().score
         return partial(ood_score, self.database_.snapshot(), method=method)
