@@ -9,23 +9,26 @@ from pathlib import Path
 
 from protoattend.data.inputs import ImageInputs
 from protoattend.database.encode import decision_weight
+from protoattend.database.forgetting import ForgetReport, report_of
 from protoattend.database.mutex import Mutex
 from protoattend.database.previews import with_excerpts
-from protoattend.database.reading import ReadableDatabase, State
+from protoattend.database.reading import State
+from protoattend.database.rows import Indices
 from protoattend.database.storage import edit_log as edits
 from protoattend.database.storage import folder as on_disk
+from protoattend.database.variants import VariantMethods
 from protoattend.errors import UserError
 from protoattend.folders import alone
 
 
-class SavingMethods(ReadableDatabase):
+class SavingMethods(VariantMethods):
     """A database in its folder; named first is what is needed of the whole one."""
 
     fingerprint: str
     _writing: Mutex
     _home: edits.Home | None
     _unsaved: tuple[edits.Edit, ...]
-    _require_current_model: Callable[[], None]
+    remove: Callable[[Indices], None]
 
     def save(self, folder: str | os.PathLike[str], *, excerpts: bool = False) -> None:
         """Write the database into a folder, wholly or not at all.
@@ -64,6 +67,8 @@ class SavingMethods(ReadableDatabase):
 
     def save_edits(self) -> int:
         """Append the edits since `open` to the log in the database's folder.
+
+        The samples of rows that were removed stay in its files until `compact` or `forget` writes them again.
 
         Returns
         -------
@@ -134,6 +139,39 @@ class SavingMethods(ReadableDatabase):
                 self._home, self._unsaved = edits.Home.of(home.folder), ()
                 meta = on_disk.read_folder_meta(home.folder)
                 self._become(on_disk.read_folder(home.folder, meta, decision_weight(self.model)), meta["next_id"])
+
+    def forget(self, indices: Indices) -> ForgetReport:
+        """Remove candidates for good: also from the database's folder, which is written again without them.
+
+        Parameters
+        ----------
+        indices : int or sequence of int
+            What the rows are called.
+
+        Returns
+        -------
+        report : ForgetReport
+            What rested on them, and what still depends on them: above all the weights that were trained with them.
+
+        See Also
+        --------
+        remove : Leaves the samples in the folder, after `save_edits` too, until `compact`.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_wine
+        >>> from protoattend import ProtoAttendClassifier
+        >>> X, y = load_wine(return_X_y=True)
+        >>> clf = ProtoAttendClassifier(max_epochs=2, random_state=0, verbose=0).fit(X, y)
+        >>> clf.database_.forget(0).indices
+        (0,)
+        """
+        with self._writing:
+            before = self.snapshot()
+            self.remove(indices)
+            if self._home is not None:
+                self.compact()
+            return report_of(before, self, gone_from_disk=self._home is not None)
 
     def verify(self) -> None:
         """Read every file of the database's folder and compare its checksum.

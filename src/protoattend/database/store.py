@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from protoattend.arguments import as_array
 from protoattend.core.model import ProtoAttend
 from protoattend.data.inputs import Inputs, count_rows, require_rows, take_rows
 from protoattend.data.labels import Classes
@@ -24,12 +25,11 @@ from protoattend.database.rows import Blocks, Indices, Rows, heeding_labels, une
 from protoattend.database.saving import SavingMethods
 from protoattend.database.storage import edit_log as edits
 from protoattend.database.storage import folder as on_disk
-from protoattend.database.variants import VariantMethods
 from protoattend.errors import StaleDatabase, UserError
 from protoattend.folders import read_whole
 
 
-class CandidateDatabase(VariantMethods, SavingMethods):
+class CandidateDatabase(SavingMethods):
     """The candidates of one trained model, with labels, that can be searched, edited, saved and opened.
 
     Made by `ProtoAttendClassifier.fit` as `database_`, by `build` or by `open`. Rows are named by their index: the row
@@ -319,7 +319,7 @@ class CandidateDatabase(VariantMethods, SavingMethods):
         >>> clf.database_.labels[:3]
         array([2, 2, 0])
         """
-        codes = self.classes.encode(np.atleast_1d(np.asarray(labels, dtype=object))).numpy()
+        codes = self.classes.encode(np.atleast_1d(as_array(labels, "labels").astype(object))).numpy()
         with self._writing:
             rows = self._rows
             positions = rows.positions(indices)
