@@ -34,7 +34,7 @@ def race(clf: ProtoAttendClassifier, X: Any, y: np.ndarray, *, seconds: float) -
             shown = [p for e in clf.explain(X[:8], top=10) for p in e.prototypes]
             with known:
                 counts["shown"] += len(shown)
-                counts["wrong"] += sum(labels.get(p.index, p.label) != p.label for p in shown)
+                counts["wrong"] += sum(bool(labels.get(p.index, p.label) != p.label) for p in shown)
 
     def edit(seed: int) -> None:
         rng = np.random.default_rng(seed)
