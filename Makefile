@@ -6,7 +6,7 @@ STAMP := .venv/.installed
 .PHONY: demo test lint types bench clean
 
 demo: $(STAMP)
-	$(BIN)/protoattend demo --out demo
+	$(BIN)/protoattend demo --out demo --force
 
 test: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2

@@ -24,7 +24,7 @@ from sklearn.metrics import balanced_accuracy_score
 
 from protoattend import ProtoAttendClassifier, Recipe, TestTimeAugmentation
 from protoattend.baselines.plain import PlainClassifier
-from protoattend.data.augment import PAPER_AUGMENTATION, Augmentation
+from protoattend.data.augment import Augmentation
 from protoattend.datasets import catalogue as datasets
 from protoattend.datasets.adult import NUMBERS
 
@@ -89,7 +89,7 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         "fruits",
         lambda: {
             "encoder": "resnet32",
-            "augment": PAPER_AUGMENTATION["fruits"],
+            "augment": Augmentation(padding=5, horizontal=True, vertical=True),
             "recipe": PURE,
             "batch_size": 32,
             "max_epochs": 20,
@@ -101,7 +101,7 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         "isic",
         lambda: {
             "encoder": "resnet50",
-            "augment": PAPER_AUGMENTATION["isic"],
+            "augment": Augmentation(padding=8, horizontal=True, vertical=True),
             "recipe": PURE,
             "batch_size": 32,
             "max_epochs": 8,

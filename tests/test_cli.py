@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 
 def protoattend(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -25,8 +26,10 @@ def test_datasets_are_listed() -> None:
     assert "fashion-mnist" in result.stdout
 
 
-def test_a_mistake_is_one_line_and_exit_code_2() -> None:
-    result = protoattend("datasets", "get", "mnst")
-    assert result.returncode == 2
-    assert "did you mean 'mnist'?" in result.stderr
+def test_a_mistake_is_one_line_and_exit_code_1(tmp_path: Path) -> None:
+    (tmp_path / "one.csv").write_text("x,y\n1,a\n2,a\n3,a\n")
+    result = protoattend("fit", str(tmp_path / "one.csv"), "--to", str(tmp_path / "model"))
+    assert (result.returncode, result.stdout) == (1, "")
     assert "Traceback" not in result.stderr
+    assert "at least two classes" in result.stderr.splitlines()[-1]
+    assert [path.name for path in tmp_path.iterdir()] == ["one.csv"]

@@ -14,7 +14,7 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
 from protoattend import ExponentialDecay, PlainClassifier, ProtoAttendClassifier, Recipe, TestTimeAugmentation
-from protoattend.config import RECIPES, Settings
+from protoattend.config import PAPER, PAPER_SETTINGS, RECIPES, Settings
 from protoattend.errors import UserError
 from protoattend.training.setup import set_up
 
@@ -52,8 +52,8 @@ def test_auto_is_the_plain_recipe() -> None:
         ("candidates", "in_batch", "candidates must be one of 'in-batch', 'sampled', 'bank', but got 'in_batch'"),
         ("normalize", "sparsmax", "did you mean 'sparsemax'"),
         ("objective", "both", "objective must be one of 'self'"),
-        ("recipe", "papr", "recipe must be one of 'auto'"),
-        ("recipe", {"mixup": 0}, r"recipe must be 'auto' or Recipe\(...\)"),
+        ("recipe", "papr", "recipe must be one of 'auto', 'paper', but got 'papr'; did you mean 'paper'"),
+        ("recipe", {"mixup": 0}, r"recipe must be 'auto', 'paper' or Recipe\(...\)"),
         ("encoder", 3, "encoder must be the name of an encoder"),
         ("device", "gpu", "device must be 'auto' or"),
         ("augment", "flip", "augment must be"),
@@ -85,11 +85,53 @@ def test_a_bad_setting_is_refused_before_any_work(name: str, value: Any, message
         ("fixed_columns", {"age": 3}, "fixed_columns must be None or"),
         ("compile", 1, "compile must be True or False"),
         ("clip_norm", 0, "clip_norm must be a number above 0"),
+        ("weight_decay_on", "filter", "did you mean 'filters'"),
+        ("keys_of_one_length", 0, "keys_of_one_length must be True or False"),
+        ("layer_norm", None, "layer_norm must be True or False"),
+        ("standardize", "images", "standardize must be one of 'channel', 'image'"),
+        ("cutout", 2, "cutout must be a number from 0 to 1"),
+        ("text_length", 15, "text_length must be 'auto' or an integer of at least 16"),
+        ("database_size", 1, "database_size must be None or an integer of at least 2"),
+        ("reencode", "yes", "reencode must be True or False"),
     ],
 )
 def test_a_bad_field_of_a_recipe_is_refused_at_once(name: str, value: Any, message: str) -> None:
     with pytest.raises(UserError, match=message):
         Recipe(**{name: value})
+
+
+def test_filters_alone_decay_by_adam_alone() -> None:
+    with pytest.raises(UserError, match="weight_decay_on='filters' is for optimizer='adam', but optimizer='sgd'"):
+        Recipe(optimizer="sgd", weight_decay_on="filters")
+
+
+def test_the_paper_is_one_recipe() -> None:
+    settings = Settings(recipe="paper")
+    assert settings.training_recipe == PAPER
+    assert {name: getattr(settings, name) for name in PAPER_SETTINGS} == PAPER_SETTINGS
+    assert Settings(**vars(settings)) == settings  # as a saved classifier is loaded
+    given = Settings(recipe="paper", batch_size=32, learning_rate=0.002, n_candidates=64, normalize="softmax")
+    assert (given.batch_size, given.learning_rate, given.n_candidates) == (32, 0.002, 64)
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"candidates": "bank"}, "recipe='paper' attends to candidates='sampled', but got candidates='bank'"),
+        ({"n_prototypes": 5}, r"but got n_prototypes=5; leave it out, and call database_.set_n_prototypes\(5\)"),
+    ],
+)
+def test_what_contradicts_the_paper_is_refused_before_any_work(params: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        ProtoAttendClassifier(recipe="paper", **params).fit("not even data", None)
+
+
+def test_a_part_of_the_paper_is_not_exchanged() -> None:
+    clf = ProtoAttendClassifier(recipe="paper")
+    assert clf.get_params()["recipe__mixup"] == 0.0
+    with pytest.raises(UserError, match="recipe='paper' is what the paper says, but recipe__mixup would change it"):
+        clf.set_params(recipe__mixup=0.5)
+    assert clf.set_params(recipe="auto", recipe__mixup=0.5).recipe == Recipe(mixup=0.5)
 
 
 def test_patience_needs_validation_rows() -> None:

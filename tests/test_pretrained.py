@@ -181,7 +181,7 @@ def test_progress_of_the_pass(capsys: pytest.CaptureFixture[str]) -> None:
     for verbose, expected in ((0, ""), (2, "7/10")):
         with counting_bar(verbose, 10, "frozen encoder") as on_rows:
             on_rows(7)
-        assert expected in capsys.readouterr().out
+        assert expected in capsys.readouterr().err
 
 
 # -- fine-tuned -------------------------------------------------------------------------------------------------------

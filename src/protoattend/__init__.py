@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from protoattend.data.images import ImageFiles as ImageFiles
     from protoattend.data.readers import read_data as read_data
     from protoattend.database.store import CandidateDatabase as CandidateDatabase
+    from protoattend.datasets.paper import paper_settings as paper_settings
     from protoattend.encoders.preparation import ImagePreparation as ImagePreparation
     from protoattend.encoders.pretrained import fine_tuned as fine_tuned
     from protoattend.encoders.pretrained import frozen as frozen
@@ -41,6 +42,7 @@ _HOMES = {
     "fine_tuned": "protoattend.encoders.pretrained",
     "frozen": "protoattend.encoders.pretrained",
     "TestTimeAugmentation": "protoattend.encoders.test_time_augmentation",
+    "paper_settings": "protoattend.datasets.paper",
     "read_data": "protoattend.data.readers",
     "Checkpoints": "protoattend.training.checkpoint",
 }
@@ -59,6 +61,7 @@ __all__ = [
     "__version__",
     "fine_tuned",
     "frozen",
+    "paper_settings",
     "read_data",
 ]
 

@@ -35,30 +35,35 @@ class ProtoAttendClassifier(ExplainMethods, UncertaintyMethods, MonitoringMethod
     ----------
     encoder : str, nn.Module, frozen(module) or fine_tuned(module), default="auto"
         What maps a batch of inputs to features. "auto" goes by the kind of X; by name: "fast-cnn", "resnet32" and
-        "resnet50" read images, "char-cnn" and "vdcnn" texts, "mlp", "lstm" and "features" tables. Any nn.Module will
-        do; `frozen(module)` keeps a pre-trained one as it is, `fine_tuned(module)` trains it at a rate of its own.
+        "resnet50" read images, "n-grams", "char-cnn" and "vdcnn" texts, "mlp", "lstm" and "features" tables. Any
+        nn.Module will do; `frozen(module)` keeps a pre-trained one as it is, `fine_tuned(module)` trains it at a rate
+        of its own.
     normalize : {"sparsemax", "softmax"}, default="sparsemax"
         n() of eq. 1, from scores to weights: few prototypes, or many and a finer confidence.
     objective : str, default="self+prototype+joint"
         A row of the paper's Table 1: "self" (alpha 0), "prototype" (alpha 1), "joint" (alpha 1/2), "self+prototype",
         "annealed" or "self+prototype+joint".
-    recipe : "auto" or Recipe, default="auto"
+    recipe : "auto", "paper" or Recipe, default="auto"
         How to train: optimizer, schedule, mixup and the like. In a grid search, `recipe__mixup` is one of its fields.
+        "paper" trains and decides as the paper does: sampled candidates, labels as targets of all terms, no mixup, and
+        one reading of the scores, as they were learned. `paper_settings(name)` adds what each of its data sets has.
     lambda_sparse, lambda_conf : float, default=0.0
         Weights of the sparsity and confidence regularisers.
     candidates : {"in-batch", "sampled", "bank"}, default="in-batch"
         What a training step attends to: the other samples of the batch, fresh ones (the paper), or batch and bank.
+        With recipe="paper" the default is "sampled".
     n_candidates : int or None, default=None
         How many candidates "sampled" draws or "bank" holds; None lets it choose.
     n_prototypes : int or None, default=8
         How many prototypes, in the median, make 95 % of a decision by sparsemax at the most: after training the
-        temperature of the scores is lowered until it holds. None leaves it as learned: more prototypes.
+        temperature of the scores is lowered until it holds. None leaves it as learned: more prototypes; with
+        recipe="paper" that is the default.
     batch_size : int or "auto", default="auto"
-        Rows of a step; "auto" is 256, or fewer on small data, so that an epoch has 16 steps.
+        Rows of a step; "auto" is 256, or fewer on small data, so that an epoch has 16 steps (the paper: 128).
     max_epochs : int or "auto", default="auto"
         "auto" goes by the size of the data.
     learning_rate : float or "auto", default="auto"
-        Before the schedule; "auto" is 0.0025.
+        Before the schedule; "auto" is 0.0025 (recipe="paper": 0.001).
     d_att, d_out : int, default=16 and 64
         Widths of queries and keys, and of values.
     class_weight : None, "balanced" or dict {label: weight}, default=None
@@ -172,8 +177,6 @@ class ProtoAttendClassifier(ExplainMethods, UncertaintyMethods, MonitoringMethod
             self.n_features_in_ = len(self.inputs_.columns)
             if self.inputs_.named:
                 self.feature_names_in_ = np.array(self.inputs_.names, dtype=object)
-
-    # -- deciding -----------------------------------------------------------------------------------------------------
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the label decided for each row.
@@ -323,8 +326,6 @@ class ProtoAttendClassifier(ExplainMethods, UncertaintyMethods, MonitoringMethod
         classifier.conformal_, classifier.recalibration_ = saved.conformal, saved.recalibration
         classifier.reading_ = saved.reading
         return classifier
-
-    # -- inside -------------------------------------------------------------------------------------------------------
 
     def _source(self, X: Any) -> np.ndarray:
         X = without_labels(X)

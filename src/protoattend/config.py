@@ -14,7 +14,7 @@ from torch import nn
 
 from protoattend.core.normalize import NORMALIZERS
 from protoattend.core.objectives import OBJECTIVES
-from protoattend.core.schedule import OneCycle, Schedule
+from protoattend.core.schedule import ExponentialDecay, OneCycle, Schedule
 from protoattend.data.tables import Column
 from protoattend.encoders.pretrained import Pretrained
 from protoattend.encoders.test_time_augmentation import TestTimeAugmentation
@@ -23,6 +23,8 @@ from protoattend.errors import UserError, choose
 CANDIDATES = ("in-batch", "sampled", "bank")
 OPTIMIZERS = ("adam", "sgd")
 ATTENTION_TARGETS = ("own", "label")
+DECAYED = ("all", "filters")
+STANDARDIZED = ("channel", "image")
 BATCH_SIZE = 256  # rows of a step where "auto" may choose, at the most
 LEARNING_RATE = 2.5e-3  # what "auto" stands for
 
@@ -152,6 +154,8 @@ class Recipe:
         The factor on the learning rate at each step.
     weight_decay : float, default=0.0
         Of all weights by Adam; by SGD on top of its own.
+    weight_decay_on : {"all", "filters"}, default="all"
+        "filters" leaves all but the weights of convolutions as they are (the paper), by Adam alone.
     mixup : float, default=1.0
         How strongly training inputs are blended in pairs, from 0 to 1. It keeps prototypes diverse and confidence
         honest. Inputs that cannot be blended (tokens) are not.
@@ -176,6 +180,24 @@ class Recipe:
         paper's of Adult, `protoattend.datasets.adult.NUMBERS`.
     clip_norm : float, default=20.0
         Gradients are clipped to this norm (the paper's 20).
+    keys_of_one_length : bool, default=True
+        Whether keys are brought to one length, against hubness; False is the paper's.
+    layer_norm : bool, default=True
+        Whether the LSTM and modules of yours end in layer normalisation, as all other encoders do; False is the
+        paper's.
+    standardize : {"channel", "image"}, default="channel"
+        How images become numbers around 0: by mean and deviation of each channel over the training set, or each image
+        by its own, after augmentation (the paper). A module of yours gets numbers from 0 to 1, or "image".
+    cutout : float, default=0.35
+        Side of the square that `augment="auto"` blots out, as a share of the image's; 0 is the paper's.
+    text_length : int or "auto", default="auto"
+        Characters that are read of a text; the paper's is 448. "auto" goes by the length of most training texts.
+    database_size : int or None, default=None
+        D at inference: so many training rows, at random, are the database at the most. None takes all.
+    reencode : bool, default=True
+        Whether sampled candidates that are 32 times the batch or more are encoded without gradient, and with it those
+        alone that sparsemax gives weight: a third of the cost, but without dropout and batch statistics. False encodes
+        all as inputs are, for any D (the paper).
     compile : bool, default=False
         Whether torch.compile makes the encoder's steps faster; it takes up to a minute, and a C++ compiler.
 
@@ -191,6 +213,7 @@ class Recipe:
     optimizer: Annotated[str, _one_of(OPTIMIZERS)] = "adam"
     schedule: Annotated[Schedule, _a_schedule] = _ONE_CYCLE
     weight_decay: Annotated[float, _AT_LEAST_0] = 0.0
+    weight_decay_on: Annotated[str, _one_of(DECAYED)] = "all"
     mixup: Annotated[float, _SHARE] = 1.0
     label_smoothing: Annotated[float, _PART] = 0.0
     attention_weight: Annotated[float, _ABOVE_0] = 0.1
@@ -200,13 +223,44 @@ class Recipe:
     test_time_augmentation: Annotated[TestTimeAugmentation | None, _or(None, _CHANGES)] = None
     fixed_columns: Annotated[Mapping[str, Column] | None, _or(None, _columns)] = None
     clip_norm: Annotated[float, _ABOVE_0] = 20.0
+    keys_of_one_length: Annotated[bool, _FLAG] = True
+    layer_norm: Annotated[bool, _FLAG] = True
+    standardize: Annotated[str, _one_of(STANDARDIZED)] = "channel"
+    cutout: Annotated[float, _SHARE] = 0.35
+    text_length: Annotated[int | str, _or("auto", _count(16))] = "auto"
+    database_size: Annotated[int | None, _or(None, _count(2))] = None
+    reencode: Annotated[bool, _FLAG] = True
     compile: Annotated[bool, _FLAG] = False
 
     def __post_init__(self) -> None:
         _check(self)
+        if self.weight_decay_on == "filters" and self.optimizer == "sgd":
+            raise UserError(
+                "weight_decay_on='filters' is for optimizer='adam', but optimizer='sgd', which decays the encoder's "
+                "matrices too; pass weight_decay_on='all', or optimizer='adam'."
+            )
 
 
-RECIPES: Mapping[str, Recipe] = {"auto": Recipe()}
+# Appendix A, as far as it is common to all sets; `datasets/paper.toml` has what each set has of its own.
+PAPER = Recipe(
+    schedule=ExponentialDecay(rate=0.9, every=8000),  # with the rate below, Fashion-MNIST's by sparsemax
+    weight_decay_on="filters",
+    mixup=0.0,
+    attention_weight=1.0,
+    attention_target="label",
+    likeness=0.0,
+    keys_of_one_length=False,
+    layer_norm=False,
+    standardize="image",
+    cutout=0.0,
+    text_length=448,
+    reencode=False,
+)
+# What recipe="paper" takes where these are left at their defaults.
+PAPER_SETTINGS: Mapping[str, Any] = {
+    "candidates": "sampled", "n_prototypes": None, "batch_size": 128, "learning_rate": 1e-3,
+}  # fmt: skip
+RECIPES: Mapping[str, Recipe] = {"auto": Recipe(), "paper": PAPER}
 
 
 def _a_recipe(value: Any, name: str) -> Any:
@@ -250,6 +304,25 @@ class Settings:
             raise UserError(
                 f"patience={patience} waits for better validations, but validation_fraction=0 holds no row out; "
                 "pass a fraction such as 0.1, or patience=None."
+            )
+        if self.recipe == "paper":
+            self._follow_the_paper()
+
+    def _follow_the_paper(self) -> None:
+        """Take the paper's values where ours are the defaults, and refuse what it does not do."""
+        for name, value in PAPER_SETTINGS.items():
+            if getattr(self, name) == getattr(Settings, name):
+                object.__setattr__(self, name, value)
+        if self.candidates != "sampled":
+            raise UserError(
+                f"recipe='paper' attends to candidates='sampled', but got candidates={self.candidates!r}; leave it "
+                "out, or pass recipe=Recipe(...)."
+            )
+        if self.n_prototypes is not None:
+            raise UserError(
+                f"recipe='paper' leaves attention as it was learned, but got n_prototypes={self.n_prototypes}; leave "
+                f"it out, and call database_.set_n_prototypes({self.n_prototypes}) after fit, or pass "
+                "recipe=Recipe(...)."
             )
 
     @property

@@ -120,6 +120,7 @@ def choose(name: object, choices: Iterable[str], what: str) -> str:
         return name
     listing = ", ".join(repr(option) for option in options[:LISTED])
     listing += f" and {len(options) - LISTED} more" if len(options) > LISTED else ""
-    near = get_close_matches(str(name).lower(), options, n=1, cutoff=0.4)
-    hint = f"; did you mean {near[0]!r}?" if near else "."
+    by_small = {option.lower(): option for option in options}
+    near = get_close_matches(str(name).lower(), by_small, n=1, cutoff=0.6)
+    hint = f"; did you mean {by_small[near[0]]!r}?" if near else "."
     raise UserError(f"{what} must be one of {listing}, but got {name!r}{hint}")

@@ -10,9 +10,9 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from torch import nn
 
-from protoattend.config import Recipe, Settings
+from protoattend.config import RECIPES, Recipe, Settings
 from protoattend.encoders.pretrained import Pretrained
-from protoattend.errors import choose
+from protoattend.errors import UserError, choose
 
 _RECIPE = "recipe__"  # before the name of one of its fields, as in a grid search
 
@@ -120,12 +120,19 @@ class Estimator(ClassifierMixin, BaseEstimator):
         super().set_params(**{name: value for name, value in params.items() if not name.startswith(_RECIPE)})
         for name in changed:
             choose(name, [each.name for each in fields(Recipe)], "a field of the recipe")
+        if changed and self.recipe == "paper":
+            raise UserError(
+                f"recipe='paper' is what the paper says, but {_RECIPE}{next(iter(changed))} would change it; pass "
+                "recipe=Recipe(...), as paper_settings(name) does."
+            )
         if changed:
             self.recipe = replace(self._own_recipe(), **changed)
         return self
 
     def _own_recipe(self) -> Recipe:
-        return self.recipe if isinstance(self.recipe, Recipe) else Recipe()
+        if isinstance(self.recipe, Recipe):
+            return self.recipe
+        return RECIPES["paper"] if self.recipe == "paper" else Recipe()
 
     def _settings(self) -> Settings:
         """Return the parameters, checked."""

@@ -23,14 +23,14 @@ from torch import nn
 from protoattend.arguments import check_path, require_float32
 from protoattend.config import Recipe, Settings
 from protoattend.core.likeness import Likeness
-from protoattend.core.model import ProtoAttend
+from protoattend.core.model import KEY_LAYERS_OF_THE_PAPER, ProtoAttend
 from protoattend.core.schedule import SCHEDULES, OneCycle
 from protoattend.data.inputs import ImageInputs, Inputs, inputs_from_state
 from protoattend.data.labels import Classes, classes_from_json, classes_to_json
 from protoattend.data.tables import Column
-from protoattend.database.encode import KEY_LAYERS_OF_OLD, encode
+from protoattend.database.encode import encode
 from protoattend.database.store import CandidateDatabase
-from protoattend.encoders.build import Encoder, wrap_encoder
+from protoattend.encoders.build import Encoder, adapt, wrap_encoder
 from protoattend.encoders.parts import describe, make_part
 from protoattend.encoders.pretrained import Frozen, Pretrained
 from protoattend.encoders.test_time_augmentation import TestTimeAugmentation
@@ -69,7 +69,7 @@ def save(saved: Saved, folder: str | os.PathLike[str], *, excerpts: bool = False
         "version": VERSION,
         "settings": _settings_to_json(saved.settings),
         "encoder": _encoder_to_json(saved.settings.encoder, model),
-        "keys_of_one_length": len(model.key) > KEY_LAYERS_OF_OLD,
+        "keys_of_one_length": len(model.key) > KEY_LAYERS_OF_THE_PAPER,
         "likeness": model.likeness and {"sketch": describe(model.likeness.sketch), "rank": model.likeness.rank},
         "inputs": {"kind": database.inputs.kind, "state": database.inputs.state()},
         "classes": classes_to_json(database.classes.values),
@@ -157,10 +157,10 @@ def _remade(path: Path, own: nn.Module | Pretrained | None, image_roots: tuple[s
 
 def _model(meta: Mapping[str, Any], settings: Settings, inputs: Inputs, n_classes: int) -> ProtoAttend:
     """Return the model that was described, with fresh weights."""
-    encoder = _make_encoder(meta["encoder"], settings.encoder, inputs)
+    encoder = _make_encoder(meta["encoder"], settings, inputs)
     model = ProtoAttend(encoder, n_classes, d_att=settings.d_att, d_out=settings.d_out, normalize=settings.normalize)
     if not meta["keys_of_one_length"]:
-        model.key = nn.Sequential(*list(model.key)[:KEY_LAYERS_OF_OLD])
+        model.free_keys()
     if meta["likeness"] is not None:
         model.likeness = Likeness(make_part(meta["likeness"]["sketch"]), meta["likeness"]["rank"])
     return model
@@ -215,14 +215,17 @@ def _encoder_to_json(given: str | nn.Module | Pretrained, model: ProtoAttend) ->
     return described | {"n_features": first.in_features}  # type: ignore[union-attr]
 
 
-def _make_encoder(described: Mapping[str, Any], own: str | nn.Module | Pretrained, inputs: Inputs) -> Encoder:
+def _make_encoder(described: Mapping[str, Any], settings: Settings, inputs: Inputs) -> Encoder:
     """Return the encoder that was described, with the user's own module where there is one."""
+    own, recipe = settings.encoder, settings.training_recipe
     if isinstance(own, str):
         encoder = Encoder.from_config(described["config"])
     elif isinstance(own, nn.Module):
         encoder = wrap_encoder(copy.deepcopy(own), inputs.kind, inputs.form(), described["n_features"])
     else:
         encoder = own.encoder(inputs.kind, inputs.form(), described["n_features"])
+    if not isinstance(own, str):
+        adapt(encoder, layer_norm=recipe.layer_norm, each_image=recipe.standardize == "image")
     encoder.test_time_augmentation = TestTimeAugmentation(**(described["test_time_augmentation"] or {}))
     return encoder
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import re
 import shutil
@@ -14,69 +12,20 @@ import numpy as np
 import pandas as pd
 import pytest
 from PIL import Image
-from sklearn.datasets import load_digits, load_wine
-from typer.testing import CliRunner, Result
+from sklearn.datasets import load_wine
 
 from protoattend import ProtoAttendClassifier
-from protoattend.app.cli import app
 from protoattend.errors import BadFile
 
-
-def run(*arguments: object) -> Result:
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
-
-
-def succeeded(*arguments: object) -> str:
-    result = run(*arguments)
-    assert result.exit_code == 0, result.output
-    return result.stdout
-
-
-def failed(*arguments: object) -> str:
-    """Return the one message, in one line of text."""
-    result = run(*arguments)
-    assert result.exit_code == 2, result.output
-    assert result.stdout == ""
-    assert "Traceback" not in result.stderr
-    return " ".join(result.stderr.split())
-
-
-def rows(text: str) -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(text)))
-
-
-@pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a table, texts and images, and a classifier for each."""
-    root = tmp_path_factory.mktemp("command line")
-    wine = load_wine(as_frame=True)
-    table = wine.data.assign(kind=wine.target_names[wine.target]).sample(frac=1, random_state=0)
-    table.iloc[:140].to_csv(root / "wine.csv", index=False)
-    table.iloc[140:].to_csv(root / "wine-test.csv", index=False, sep=";")
-    table.iloc[140:].drop(columns="kind").to_csv(root / "wine-new.csv", index=False)
-    words = {"fruit": ["apple", "melon"], "tool": ["hammer", "wrench"]}
-    texts = [(f"this {word} is {size}", kind) for kind, some in words.items() for word in some for size in "abcdefghij"]
-    pd.DataFrame(texts, columns=["said", "what"]).to_csv(root / "texts.csv", index=False)
-    digits = load_digits()
-    for i in range(120):
-        folder = root / "digits" / f"digit {digits.target[i]}"
-        folder.mkdir(parents=True, exist_ok=True)
-        Image.fromarray((digits.images[i] * 15).astype(np.uint8)).save(folder / f"{i}.png")
-    for name, more in (
-        ("wine.csv", ("--target", "kind", "--epochs", 8)),
-        ("texts.csv", ("--target", "what", "--text", "said", "--epochs", 2)),
-        ("digits", ("--epochs", 2)),
-    ):
-        succeeded("fit", root / name, "--to", root / f"{Path(name).stem}-model", *more)
-    return root
+from .running import failed, rows, run, succeeded
 
 
 def test_fit_says_what_it_read_and_made(place: Path, tmp_path: Path) -> None:
     before = sorted(place.iterdir())
-    shown = succeeded(
-        "fit", place / "wine.csv", "--target", "kind", "--epochs", 1, "--to", tmp_path / "made", "--seed", 3
-    )
-    assert "wine.csv: 140 rows of 13 columns, target 'kind' of 3 classes." in shown
+    made = run("fit", place / "wine.csv", "--target", "kind", "--epochs", 1, "--to", tmp_path / "made", "--seed", 3)
+    shown = made.stdout
+    assert "wine.csv: 140 rows of 13 columns, target 'kind' of 3 classes." in made.stderr
+    assert "Taken as a table with columns of 13 numbers." in made.stderr
     assert re.search(r"[\d.]+% of 1\d samples held out", shown)
     assert "carry 95 % of a typical decision" in shown
     assert "1 epoch in" in shown
@@ -194,10 +143,8 @@ def test_mistakes_are_one_message(place: Path, tmp_path: Path) -> None:
     assert "labels are needed" in failed("fit", table, "--to", new)
     assert "does not exist" in failed("fit", place / "nothing.csv", "--to", new)
     assert "deeper, as" in failed("fit", place.parent, "--to", new)
-    assert "encoder must be one of" in failed_after_reading(
-        "fit", table, "--target", "kind", "--encoder", "x", "--to", new
-    )
-    assert "max_epochs=0" in failed_after_reading("fit", table, "--target", "kind", "--epochs", 0, "--to", new)
+    assert "encoder must be one of" in failed("fit", table, "--target", "kind", "--encoder", "x", "--to", new)
+    assert "max_epochs=0" in failed("fit", table, "--target", "kind", "--epochs", 0, "--to", new)
     assert not new.exists()
     assert "no meta.json" in failed("predict", tmp_path, place / "wine-new.csv")
     assert "row must be from 0 to 37" in failed("explain", model, place / "wine-new.csv", "--row", 38)
@@ -207,12 +154,6 @@ def test_mistakes_are_one_message(place: Path, tmp_path: Path) -> None:
     assert "of kind 'table', but" in failed("predict", model, place / "digits")
     assert "of kind 'images', but" in failed("predict", place / "digits-model", table)
     assert "is not among" in failed("evaluate", model, table, "--target", "ash")
-
-
-def failed_after_reading(*arguments: object) -> str:
-    result = run(*arguments)
-    assert result.exit_code == 2
-    return " ".join(result.stderr.split())
 
 
 def _without_proline(tmp_path: Path) -> Path:
@@ -234,7 +175,13 @@ def test_a_folder_with_other_files_is_refused_before_training(
 
 
 def test_how_a_file_was_read_is_saved_along(place: Path, tmp_path: Path) -> None:
-    assert json.loads((place / "wine-model" / "meta.json").read_text())["reading"] == {"target": "kind", "text": None}
+    assert json.loads((place / "wine-model" / "meta.json").read_text())["reading"] == {
+        "target": "kind",
+        "text": None,
+        "samples": None,
+        "id": None,
+        "header": None,
+    }
     clf = ProtoAttendClassifier.load(place / "texts-model")
     clf.save(tmp_path / "again")
     texts = place / "texts.csv"

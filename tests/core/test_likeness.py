@@ -12,7 +12,7 @@ from torch import nn
 from protoattend import ProtoAttendClassifier, Recipe
 from protoattend.core.likeness import Likeness
 from protoattend.data.characters import encode_text
-from protoattend.encoders.sketch import ImageSketch, TableSketch, TextSketch, make_sketch
+from protoattend.encoders.sketch import ImageSketch, NgramSketch, TableSketch, TextSketch, make_sketch
 
 
 def made(width: int = 5, rank: int = 3) -> tuple[Likeness, torch.Tensor]:
@@ -64,6 +64,12 @@ def test_sketches() -> None:
     assert overlap[0, 1] > overlap[0, 2]
     assert overlap[3, 3] == overlap[4, 4] == 0
     assert make_sketch("text", {"names": ("ids",)}) is None
+    numbers = torch.tensor([[1, 2, 3, 0], [2, 1, 4, 0], [5, 6, 0, 0], [0, 0, 0, 0]])
+    grams = NgramSketch()
+    grams.learn_from(numbers)
+    overlap = grams(numbers) @ grams(numbers).T
+    assert overlap[0, 1] > overlap[0, 2]
+    assert overlap[3, 3] == 0
 
 
 @pytest.mark.slow

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from protoattend.data.augment import (
-    PAPER_AUGMENTATION,
     Augmentation,
     random_crop,
     random_cutout,
@@ -178,17 +177,6 @@ def test_augmentation_without_parts_draws_nothing() -> None:
     images, generator = pictures(), seeded()
     assert Augmentation()(images, generator) is images
     assert torch.equal(generator.get_state(), seeded().get_state())
-
-
-def test_paper_augmentation_is_appendix_a() -> None:
-    both = {"horizontal": True, "vertical": True}
-    assert dict(PAPER_AUGMENTATION) == {
-        "mnist": Augmentation(padding=2),
-        "fashion-mnist": Augmentation(padding=2, horizontal=True),
-        "cifar-10": Augmentation(padding=3, **both),
-        "fruits": Augmentation(padding=5, **both),
-        "isic": Augmentation(padding=8, **both),
-    }
 
 
 def test_wrong_arguments_are_refused() -> None:

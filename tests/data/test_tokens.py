@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from protoattend.data.inputs import fit_inputs, inputs_from_state
+from protoattend.data.inputs import Reading, fit_inputs, inputs_from_state
 from protoattend.data.tokens import TokenInputs
 from protoattend.errors import UserError
 
@@ -31,7 +31,7 @@ def padded(texts: list[str]) -> dict[str, list[list[int]]]:
     ],
 )
 def test_named_arrays_become_one_tensor(convert: Any) -> None:
-    inputs = fit_inputs(TEXTS, tokenizer=lambda texts: convert(padded(texts)))
+    inputs = fit_inputs(TEXTS, Reading(tokenizer=lambda texts: convert(padded(texts))))
     assert isinstance(inputs, TokenInputs)
     assert inputs.kind == "text"
     assert inputs.form() == {"names": ("input_ids", "attention_mask")}
@@ -42,14 +42,14 @@ def test_named_arrays_become_one_tensor(convert: Any) -> None:
 
 
 def test_ids_alone() -> None:
-    inputs = fit_inputs(TEXTS, tokenizer=lambda texts: torch.tensor(padded(texts)["input_ids"]))
+    inputs = fit_inputs(TEXTS, Reading(tokenizer=lambda texts: torch.tensor(padded(texts)["input_ids"])))
     assert inputs.form() == {"names": ()}
     assert inputs.tensor(inputs.source(["", ""])).tolist() == [[0], [0]]
     assert inputs.tensor(inputs.source(TEXTS)).shape == (3, 4)
 
 
 def test_state_round_trip() -> None:
-    inputs = fit_inputs(TEXTS, tokenizer=padded)
+    inputs = fit_inputs(TEXTS, Reading(tokenizer=padded))
     again = inputs_from_state(inputs.kind, inputs.state(), padded)
     assert again == inputs
 
@@ -69,13 +69,13 @@ def test_state_round_trip() -> None:
     ],
 )
 def test_wrong_tokens(tokenizer: Any, message: str) -> None:
-    inputs = fit_inputs(TEXTS, tokenizer=tokenizer)
+    inputs = fit_inputs(TEXTS, Reading(tokenizer=tokenizer))
     with pytest.raises(UserError, match=message):
         inputs.tensor(inputs.source(TEXTS))
 
 
 def test_a_tokenizer_reads_texts_only() -> None:
     with pytest.raises(UserError, match="a tokenizer reads texts, but X is images"):
-        fit_inputs(np.zeros((3, 8, 8)), tokenizer=padded)
+        fit_inputs(np.zeros((3, 8, 8)), Reading(tokenizer=padded))
     with pytest.raises(UserError, match=r"X\[1\] is None"):
-        fit_inputs(["a", None], tokenizer=padded)
+        fit_inputs(["a", None], Reading(tokenizer=padded))

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from protoattend import ProtoAttendClassifier
-from protoattend.data.inputs import ImageInputs, fit_inputs
+from protoattend.data.inputs import ImageInputs, Reading, fit_inputs
 from protoattend.encoders.pretrained import Pretrained
 from protoattend.errors import UserError
 
@@ -48,7 +48,7 @@ def test_a_missing_package_is_named_with_its_command() -> None:
 def test_minilm_gives_the_published_similarities(minilm: Pretrained) -> None:
     """Those its makers show for these four sentences: 0.695, 0.943 and 0.257 with the first."""
     texts = ["That is a happy person", "That is a happy dog", "That is a very happy person", "Today is a sunny day"]
-    inputs = fit_inputs(texts, tokenizer=minilm.tokenizer)
+    inputs = fit_inputs(texts, Reading(tokenizer=minilm.tokenizer))
     front = minilm.encoder("text", inputs.form(), 384).front
     features = torch.nn.functional.normalize(front(inputs.tensor(inputs.source(texts))))
     np.testing.assert_allclose((features[1:] @ features[0]).numpy(), [0.695, 0.943, 0.257], atol=1e-3)

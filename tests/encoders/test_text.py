@@ -4,6 +4,7 @@ import random
 import string
 from itertools import pairwise
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -12,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from protoattend.data.characters import ALPHABET, encode_text
-from protoattend.encoders.text import VDCNN, CharCNN, k_max_pool
+from protoattend.encoders.text import VDCNN, CharCNN, NgramBag, k_max_pool
 from protoattend.errors import UserError
 
 
@@ -211,3 +212,30 @@ def test_char_cnn_finds_a_word_wherever_it_stands() -> None:
     with torch.no_grad():
         accuracy = (model.eval()(x[384:]).argmax(1) == y[384:]).float().mean()
     assert accuracy > 0.9
+
+
+def test_a_bag_is_the_sum_of_embeddings_weighed_by_idf() -> None:
+    bag = NgramBag(3, width=4).eval()
+    samples = torch.tensor([[1, 2, 0], [1, 3, 0], [1, 0, 0]])
+    bag.learn_from(samples)
+    idf = 1 + np.log([4 / 4, 4 / 2, 4 / 2])
+    assert torch.allclose(bag.idf[1:], torch.tensor(idf, dtype=torch.float32))
+    weights = torch.tensor([idf[0], idf[2]], dtype=torch.float32)
+    expected = (weights / weights.norm()) @ bag.embedding.weight[[1, 3]]
+    assert torch.allclose(bag(samples)[1], expected)
+
+
+def test_a_bag_does_not_depend_on_order_or_padding_and_an_empty_text_is_zero() -> None:
+    bag = NgramBag(5).eval()
+    numbers = torch.tensor([[1, 4, 2, 0, 0], [2, 1, 4, 0, 0], [0, 0, 0, 0, 0]])
+    features = bag(numbers)
+    assert torch.allclose(features[0], features[1], atol=1e-6)
+    assert torch.allclose(features[0], bag(numbers[:1, :3])[0])
+    assert not features[2].any()
+
+
+def test_in_training_a_bag_leaves_out_some_ngrams() -> None:
+    bag = NgramBag(40).train()
+    numbers = torch.arange(1, 41)[None].expand(2, -1)
+    first, second = bag(numbers)
+    assert not torch.allclose(first, second)

@@ -38,9 +38,12 @@ def test_images_a_folder_points_to_are_read_under_named_roots_alone(saved: Path,
     loaded = ProtoAttendClassifier.load(saved)
     assert len(loaded.predict(new)) == 1  # which needs no other image than the one handed in
     with pytest.raises(BadFile, match=r"under roots that you name \(none is named\).*image_roots="):
-        loaded.explain(new)
+        loaded.explain(new).to_html()
+    assert loaded.explain(new)[0].prototypes  # named, not shown
     with pytest.raises(BadFile, match="under roots that you name"):
-        ProtoAttendClassifier.load(saved, image_roots=tmp_path).explain(new)
+        ProtoAttendClassifier.load(saved, image_roots=tmp_path).explain(new).plot()
+    with pytest.raises(BadFile, match="under roots that you name"):
+        loaded.ood_detector()  # which encodes candidates again
     for roots in (photos, [tmp_path, str(photos)], photos.parent):
         assert "data:image/png" in ProtoAttendClassifier.load(saved, image_roots=roots).explain(new).to_html()
 
@@ -48,7 +51,7 @@ def test_images_a_folder_points_to_are_read_under_named_roots_alone(saved: Path,
 def test_a_name_that_only_begins_alike_is_not_under_a_root(saved: Path, photos: Path) -> None:
     loaded = ProtoAttendClassifier.load(saved, image_roots=[str(photos)[:-1], photos / "deeper"])
     with pytest.raises(BadFile, match="under roots that you name"):
-        loaded.database_.preview(0)
+        np.asarray(loaded.database_.preview(0))
 
 
 def test_images_that_were_added_or_moved_by_hand_are_read(saved: Path, photos: Path, tmp_path: Path) -> None:
@@ -108,7 +111,7 @@ def test_a_pipe_among_images_does_not_hang(tmp_path: Path) -> None:
 
 
 def test_an_archive_that_unpacks_to_far_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("protoattend.data.readers.ALWAYS", 1000)
+    monkeypatch.setattr("protoattend.data.archives.ALWAYS", 1000)
     np.savez_compressed(tmp_path / "bomb.npz", X=np.zeros((1000, 1000)))
     with pytest.raises(BadFile, match="at most 200 times the size of their file"):
         read_data(tmp_path / "bomb.npz")

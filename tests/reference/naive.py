@@ -163,13 +163,15 @@ class NaiveProtoAttend:
 
     parameters: Mapping[str, Any]
     normalize: str
+    free_keys: bool = False
 
     def encode(self, x: Matrix) -> NaiveEncoded:
         features = [relu(self._layer("encoder.1", row)) for row in x]
+        keys = [relu(self._layer("key.0", f)) for f in features]
         gain, shift = self.parameters["value.2.weight"], self.parameters["value.2.bias"]
         return NaiveEncoded(
             queries=[relu(self._layer("query.0", f)) for f in features],
-            keys=[of_one_length(relu(self._layer("key.0", f))) for f in features],
+            keys=[key if self.free_keys else of_one_length(key) for key in keys],
             values=[layer_norm(relu(self._layer("value.0", f)), gain, shift) for f in features],
         )
 

@@ -16,5 +16,5 @@ def strategy_over(
         n_rows=len(data),
         n_candidates=n_candidates,
         batch_size=batch_size,
-        normalize=normalize,
+        reencode=normalize == "sparsemax",
     )

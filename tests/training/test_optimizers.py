@@ -27,6 +27,18 @@ def test_adam_trains_everything() -> None:
     assert names(model, adam) == [{name for name, _ in model.named_parameters()}]
 
 
+def test_filters_alone_decay() -> None:
+    model = ProtoAttend(FastCNN(1, (4, 8)), 3)
+    recipe = {"weight_decay": 0.1, "weight_decay_on": "filters"}
+    (adam,) = make_optimizers(model, plan(learning_rate=0.01, **recipe)).parts
+    filters, others = names(model, adam)
+    assert [group["weight_decay"] for group in adam.param_groups] == [0.1, 0.0]
+    assert filters == {name for name, parameter in model.named_parameters() if parameter.ndim == 4}
+    assert filters | others == {name for name, _ in model.named_parameters()}
+    (adam,) = make_optimizers(ProtoAttend(nn.Linear(4, 4), 3, in_features=4), plan(**recipe)).parts
+    assert [group["weight_decay"] for group in adam.param_groups] == [0.0]
+
+
 def test_sgd_trains_the_encoder_and_decays_only_its_matrices() -> None:
     model = ProtoAttend(FastCNN(1, (4, 8)), 3)
     optimizers = make_optimizers(model, plan(learning_rate=0.01, optimizer="sgd"))

@@ -1,44 +1,51 @@
-"""`protoattend fit`, `predict`, `explain` and `evaluate`: a classifier from files, in a folder, used on other files."""
+"""Files for the command line: how they are read for a classifier, in fit and ever after."""
 
 from __future__ import annotations
 
-import csv
-import sys
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
-from torch import Tensor
 
+from protoattend.app.talk import Talk
 from protoattend.classifier import ProtoAttendClassifier
-from protoattend.data.images import ImageFile, ImageFiles
-from protoattend.data.inputs import kind_of
+from protoattend.data.images import ImageFiles
+from protoattend.data.inputs import count_rows, kind_of
 from protoattend.data.readers import LabelledData, read_data
-from protoattend.database.encode import encode
-from protoattend.errors import UserError
-from protoattend.explain.explanations import Explanation, Explanations
-from protoattend.files.known import CLASSIFIER
-from protoattend.folders import require_free
-from protoattend.parallel import ranks
-from protoattend.training.workers import joined
-from protoattend.uncertainty.selective import accuracy_at_coverage
-from protoattend.viz.text import excerpt, percent, plain
+from protoattend.errors import UserError, choose
 
-FIRST = 10  # rows explained unless some are named
-QUERIES = 256  # whose prototypes are held at a time
+TARGETS = ("target", "label", "labels", "class", "y")  # what people call the column of labels
+KINDS = ("auto", "table", "text", "images")
+NAMES = {"table": "a table", "text": "texts", "images": "images"}
 
 
 @dataclass(frozen=True)
 class Reading:
-    """How files for one classifier are read: the columns of labels and texts."""
+    """How files for one classifier are read: columns (or arrays) of labels, texts, samples and identifiers, header."""
 
     target: str | None = None
     text: str | None = None
+    samples: str | None = None
+    id: str | None = None
+    header: bool | None = None
+
+    @classmethod
+    def noted(cls, content: Mapping[str, Any] | None) -> Reading:
+        """Return what a classifier's folder says; an older one says less."""
+        return cls(**{each.name: (content or {}).get(each.name) for each in fields(cls)})
+
+    def over(self, other: Reading) -> Reading:
+        """Return this where it says something, and the other one elsewhere."""
+        own = {name: value for name, value in vars(self).items() if value is not None}
+        return replace(other, **own)
+
+    def read(self, path: Path, images: Mapping[str, Any]) -> LabelledData:
+        """Read a file or folder in this way."""
+        columns = {"target": self.target, "text": self.text, "samples": self.samples, "id_column": self.id}
+        return read_data(path, **columns, header=self.header, **images)
 
 
 @dataclass(frozen=True)
@@ -47,196 +54,127 @@ class Use:
 
     clf: ProtoAttendClassifier
     reading: Reading
+    given: Reading = field(default_factory=Reading)  # what was asked for; what fit noted may be missing elsewhere
+    images: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(
-        cls, folder: Path, *, target: str | None = None, text: str | None = None, image_roots: Sequence[Path] = ()
-    ) -> Use:
-        """Open the classifier in `folder`; columns named here go before those of fit."""
-        clf = ProtoAttendClassifier.load(folder, image_roots=image_roots)
-        noted = Reading(**(clf.reading_ or {}))
-        return cls(clf, Reading(target or noted.target, text or noted.text))
+    def of(cls, folder: Path, *, skip_corrupt: bool = False, image_roots: Sequence[Path] = (), **columns: Any) -> Use:
+        """Open the classifier in `folder`; columns (fields of `Reading`) that are not None go before those of fit."""
+        clf, given = ProtoAttendClassifier.load(folder, image_roots=image_roots), Reading(**columns)
+        images = {"corrupt": "skip" if skip_corrupt else "raise"}
+        return cls(clf, given.over(Reading.noted(clf.reading_)), given, images)
 
-    def read(self, path: Path, images: dict[str, Any], *, target: str | None = None) -> LabelledData:
-        """Read samples of the kind the classifier was trained on, of a table with the labels in `target`."""
-        data = read_data(path, target=target, text=self.reading.text, **images)
+    def read(self, path: Path) -> LabelledData:
+        """Read samples of the kind the classifier was trained on, whether they have labels or not."""
+        return self._read(path, replace(self.reading, target=None))
+
+    def read_if_labelled(self, path: Path) -> LabelledData:
+        """Read samples, with labels where the file has them in the column of fit, or in the one that was asked for."""
+        try:
+            return self._read(path, self.reading)
+        except UserError:
+            if self.given.target is not None or self.reading.target is None:
+                raise
+        return self.read(path)
+
+    def read_labelled(self, path: Path) -> LabelledData:
+        """Read samples with their labels, which have the type that those of fit had."""
+        data = self._read(path, self.reading)
+        known = {str(label): label for label in self.clf.classes_.tolist()}  # a CSV and a Parquet file may differ
+        labels = [known.get(str(label), label) for label in data.labels().tolist()]
+        self.clf.database_.classes.encode(labels)  # an unknown one is an error, before anything takes time
+        return replace(data, y=np.array(labels))
+
+    def names(self, data: LabelledData) -> dict[str, list[Any]]:
+        """Return what rows are called in tables: their number from 0, then their file or identifier."""
+        names: dict[str, list[Any]] = {"row": list(range(count_rows(data.X)))}
+        if isinstance(data.X, ImageFiles):
+            names["file"] = data.X.paths.tolist()
+        if data.ids is not None:
+            names[self.reading.id or "id"] = data.ids.tolist()
+        return names
+
+    def _read(self, path: Path, reading: Reading) -> LabelledData:
+        try:
+            data = reading.read(path, self.images)
+        except UserError:
+            if self.given.id is not None or reading.id is None:
+                raise
+            data = replace(reading, id=None).read(path, self.images)
         kind, needed = kind_of(data.X), self.clf.inputs_.kind
         if kind != needed:
             fix = "name the column of texts with --text" if needed == "text" else "pass such a file or folder"
             raise UserError(f"this classifier reads input of kind {needed!r}, but {path} is of kind {kind!r}; {fix}.")
-        return data
+        return data if data.header else replace(data, X=self._in_place(data.X))
+
+    def _in_place(self, X: Any) -> Any:
+        """Return a table without a header under the names of fit, where it has no other columns than those learned."""
+        names = getattr(self.clf.inputs_, "names", None)
+        if names is None or not hasattr(X, "columns") or len(names) != len(X.columns):
+            return X
+        return X.set_axis(list(names), axis=1)
 
 
-def fit_files(
-    path: Path,
-    to: Path,
-    console: Console,
-    *,
-    reading: Reading,
-    images: dict[str, Any],
-    params: dict[str, Any],
-    places: dict[str, Path | None],
-    excerpts: bool,
-) -> None:
-    """Train on the file or folder `path`, save into the folder `to`, and say what came of it.
-
-    `places` are where fit keeps its checkpoints; with `excerpts`, these are saved in place of samples. Of the processes
-    that torchrun has started, the first one speaks.
-    """
-    require_free(to, CLASSIFIER)  # before training, not after it
-    data = read_data(path, target=reading.target, text=reading.text, **images)
-    X, y = data.for_fit()
-    with joined():
-        first = ranks().rank == 0
-        if first:
-            _say(console, f"Read {path}: {data.description}.")
-        clf = ProtoAttendClassifier(**params, verbose=int(first)).fit(X, y, **places)
-    if first:
-        clf.reading_ = asdict(reading)
-        clf.save(to, excerpts=excerpts)
-        _report(clf, to, console)
+def read_for_fit(
+    path: Path, given: Reading, images: Mapping[str, Any], *, kind: str, talk: Talk
+) -> tuple[LabelledData, Reading]:
+    """Read samples to learn from, and say what was read; what nobody said is guessed, and the guess is told."""
+    choose(kind, KINDS, "--kind")
+    reading = given
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        data = reading.read(path, images)
+        if data.y is None and hasattr(data.X, "columns") and (target := _target_among(data.X.columns)):
+            talk.say(f"Guessed: the labels are in column {target!r}; name another one with --target.")
+            reading = replace(reading, target=target)
+            data = reading.read(path, images)
+        if kind in ("auto", "text") and (column := _only_text(data, kind)):
+            if kind == "auto":
+                talk.say(f"Guessed: column {column!r} holds texts to learn from; with --kind table it is a category.")
+            reading, caught[:] = replace(reading, text=column), []
+            data = reading.read(path, images)
+    for warning in caught:
+        warnings.warn(warning.message, stacklevel=2)
+    found = kind_of(data.X)
+    if kind not in ("auto", found):
+        raise UserError(f"--kind {kind} was asked for, but {path} is of kind {found!r}; name columns, or leave it out.")
+    talk.say(f"Read {path}: {data.description}.")
+    talk.say(f"Taken as {NAMES[found]}{_columns_in_words(data.X)}.")
+    return data, replace(reading, header=None if data.header else False)
 
 
-def _report(clf: ProtoAttendClassifier, to: Path, console: Console) -> None:
-    metrics = clf.history_[clf.history_.best_epoch].metrics
-    facts = {"training": f"{_count(len(clf.history_), 'epoch')} in {clf.history_.seconds:.0f} s"}
-    if metrics is not None:
-        facts["validation accuracy"] = f"{metrics.prototype_accuracy:.1%} of {metrics.n_samples} samples held out"
-    queries = clf.database_.rows.queries
-    some = queries[:: -(-len(queries) // QUERIES)]
-    facts["prototypes"] = f"{_median_prototypes(clf, some):.0f} carry 95 % of a typical decision"
-    facts["saved in"] = str(to)
-    _print_facts(console, facts)
+def _target_among(names: Any) -> str | None:
+    found = [str(name) for name in names if str(name).lower() in TARGETS]
+    return found[0] if len(found) == 1 else None
 
 
-def predict_file(
-    use: Use, path: Path, out: Path | None, *, min_confidence: float | None, images: dict[str, Any]
-) -> None:
-    """Write a CSV with label and confidence of every row to `out`, or to standard output."""
-    _require_parent(out)
-    X = use.read(path, images).X
-    labels, confidence = _decide(use.clf, _queries(use.clf, X))
-    table: dict[str, Iterable[Any]] = {"file": X.paths} if isinstance(X, ImageFiles) else {"row": range(len(X))}
-    table |= {"label": labels, "confidence": [f"{share:.4f}" for share in confidence]}
-    if min_confidence is not None:
-        table["answered"] = ["yes" if enough else "no" for enough in confidence >= min_confidence]
-    lines = [list(table), *zip(*table.values(), strict=True)]
-    if out is None:
-        csv.writer(sys.stdout, lineterminator="\n").writerows(lines)
-        return
-    with out.open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file, lineterminator="\n").writerows(lines)
-
-
-def explain_file(
-    use: Use,
-    path: Path,
-    console: Console,
-    *,
-    rows: Sequence[int],
-    out: Path | None,
-    top: int,
-    images: dict[str, Any],
-) -> None:
-    """Show the prototypes of these rows on the console, or write them as a page to `out`."""
-    _require_parent(out)
-    data = use.read(path, images)
-    count = len(data.X)
-    rows = rows or range(min(count, FIRST))
-    for row in rows:
-        if not 0 <= row < count:
-            raise UserError(f"row must be from 0 to {count - 1}, as {path} has {count} rows, but got {row}.")
-    explanations = _explain(use.clf, data, rows, top)
-    if out is not None:
-        explanations.to_html(out, title=f"{path.name}: decisions and their prototypes")
-        _say(console, f"{_count(len(explanations), 'decision')} explained in {out}")
-        return
-    for row, e in zip(rows, explanations, strict=True):
-        console.print(_prototypes(f"row {row}", e))
-
-
-def evaluate_file(use: Use, path: Path, console: Console, *, images: dict[str, Any]) -> None:
-    """Print how often the classifier is right on labelled samples, and how its confidence tells right from wrong."""
-    clf, data = use.clf, use.read(path, images, target=use.reading.target)
-    known = {str(label): label for label in clf.classes_.tolist()}  # a CSV and a Parquet file may differ in type
-    y = clf.database_.classes.encode([known.get(str(label), label) for label in data.labels().tolist()])
-    queries = _queries(clf, data.X)
-    labels, confidence = _decide(clf, queries)
-    right = (clf.database_.classes.encode(labels) == y).numpy()
-    recalls = [right[y.numpy() == c].mean() for c in np.unique(y.numpy())]
-    facts = {
-        "accuracy": f"{right.mean():.1%} of {len(right):,} samples",
-        "mean over classes": f"{np.mean(recalls):.1%}",
-        "accuracy at 90 % coverage": f"{accuracy_at_coverage(confidence, right, 0.9):.1%}",
-        "confidence where right": f"{confidence[right].mean():.2f}" if right.any() else "none right",
-        "confidence where wrong": f"{confidence[~right].mean():.2f}" if not right.all() else "none wrong",
-        "prototypes": f"{_median_prototypes(clf, queries):.0f} carry 95 % of a typical decision",
-    }
-    _print_facts(console, facts)
-
-
-def _queries(clf: ProtoAttendClassifier, X: Any) -> Tensor:
-    return encode(clf.model_, clf.inputs_.tensor(clf.inputs_.source(X))).queries
-
-
-def _decide(clf: ProtoAttendClassifier, queries: Tensor) -> tuple[np.ndarray, np.ndarray]:
-    """Return labels and confidence: predict and confidence would decode and encode everything twice."""
-    decisions = clf.database_.decide(queries)
-    return clf.database_.classes.decode(decisions.predicted), decisions.confidence.numpy()
-
-
-def _median_prototypes(clf: ProtoAttendClassifier, queries: Tensor) -> float:
-    counts = [clf.database_.attend(some).counts(0.95).numpy() for some in queries.split(QUERIES)]
-    return float(np.median(np.concatenate(counts)))
-
-
-def _explain(clf: ProtoAttendClassifier, data: LabelledData, rows: Sequence[int], top: int) -> Explanations:
-    """Explain the rows, with their true labels where the samples have them."""
+def _only_text(data: LabelledData, kind: str) -> str | None:
+    """Return the column of texts where it is the only one to learn from; texts are told by their spaces."""
     X = data.X
-    chosen = (
-        X.iloc[list(rows)] if hasattr(X, "iloc") else [X[i] for i in rows] if isinstance(X, list) else X[list(rows)]
-    )
-    explanations = clf.explain(chosen, top=top)
-    if data.y is None:
-        return explanations
-    items = (replace(e, label=label) for e, label in zip(explanations, data.y[list(rows)], strict=True))
-    return Explanations(tuple(items), explanations.kind)
+    if data.y is None or not hasattr(X, "columns") or X.shape[1] != 1:
+        return None
+    (name,) = X.columns
+    cells = [cell for cell in X[name] if isinstance(cell, str)]
+    if kind == "text":
+        return str(name)
+    of_words = sum(" " in cell.strip() for cell in cells) > len(X) / 2
+    return str(name) if of_words and len(set(cells)) > len(X) / 2 else None
 
 
-def _print_facts(console: Console, facts: dict[str, str]) -> None:
-    width = max(map(len, facts))
-    for name, value in facts.items():
-        _say(console, f"{name:<{width}}  {value}")
+def _columns_in_words(X: Any) -> str:
+    """Return of how many numbers, dates and categories a table is."""
+    if not hasattr(X, "columns"):
+        return ""
+    dtypes = [X[name] for name in X.columns]
+    dates = sum(column.dtype.kind == "M" for column in dtypes)
+    numbers = sum(_numeric(column) for column in dtypes)
+    counts = {"number": numbers, "date": dates, "category": len(dtypes) - numbers - dates}
+    plural = {"number": "numbers", "date": "dates", "category": "categories"}
+    told = [f"{count} {name if count == 1 else plural[name]}" for name, count in counts.items() if count]
+    return f" with columns of {', '.join(told)}" if told else ""
 
 
-def _say(console: Console, text: str) -> None:
-    console.print(escape(text), soft_wrap=True, highlight=False)
-
-
-def _prototypes(name: str, e: Explanation) -> Table:
-    truth = "" if e.label is None or e.label == e.prediction else f" (labelled {plain(e.label)})"
-    title = f"{name}: {plain(e.prediction)}{truth}, confidence {percent(e.confidence)}\n{_short(e.preview)}"
-    table = Table(title=escape(title), title_justify="left")
-    for column in ("weight", "label", "training row", "sample"):
-        table.add_column(column)
-    for p in e.prototypes:
-        table.add_row(percent(p.weight), escape(plain(p.label)), str(p.index), escape(_short(p.preview)))
-    return table
-
-
-def _short(preview: Any) -> str:
-    """Return a sample in one line."""
-    if isinstance(preview, ImageFile):
-        return "/".join(Path(preview.path).parts[-2:])
-    if isinstance(preview, dict):
-        return excerpt(", ".join(f"{name} {value}" for name, value in preview.items()), 160)
-    return excerpt(preview, 160) if isinstance(preview, str) else f"image {'x'.join(map(str, preview.shape))}"
-
-
-def _count(number: int, thing: str) -> str:
-    return f"{number} {thing}{'' if number == 1 else 's'}"
-
-
-def _require_parent(out: Path | None) -> None:
-    if out is not None and not out.absolute().parent.is_dir():
-        raise UserError(f"the folder of {out} must exist, but it does not; make it or choose another.")
+def _numeric(column: Any) -> bool:
+    if column.dtype.kind in "fiub":
+        return True
+    return column.dtype == object and all(cell is None or isinstance(cell, (int, float)) for cell in column)

@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 
 import torch
+from sklearn.decomposition import PCA
 from torch import Tensor, nn
 
 from protoattend.core.attention import attention_scores
@@ -54,11 +55,12 @@ class Likeness(nn.Module):
         """
         some = torch.linspace(0, len(sketches) - 1, min(ROWS, len(sketches))).round().long()
         chosen = sketches[some]
-        self.centre.copy_(chosen.mean(0))
-        centred = chosen - self.centre
-        covariance = centred.T @ centred
-        components = torch.linalg.eigh(covariance.double()).eigenvectors[:, -self.rank :].flip(1).float()
-        unit = _neighbour_distance(centred @ components)
+        rank = min(self.rank, len(chosen))
+        found = PCA(rank, random_state=0).fit(chosen.double().numpy())
+        components = torch.zeros(sketches.shape[1], self.rank)
+        components[:, :rank] = torch.from_numpy(found.components_.T)
+        self.centre.copy_(torch.from_numpy(found.mean_))
+        unit = _neighbour_distance((chosen - self.centre) @ components)
         learned = float(attention_scores(queries[some[:512]], keys[some]).std(1).mean()) * math.sqrt(queries.shape[1])
         self.projection.copy_(components * math.sqrt(2 * weight * learned / unit))
 

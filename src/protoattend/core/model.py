@@ -14,6 +14,8 @@ from protoattend.core.likeness import Likeness
 from protoattend.core.mixup import Mix
 from protoattend.core.normalize import normalizer
 
+KEY_LAYERS_OF_THE_PAPER = 2  # a fully-connected layer and ReLU; the third brings keys to one length
+
 
 @dataclass(frozen=True)
 class Encoded:
@@ -87,7 +89,7 @@ class ProtoAttend(nn.Module):
     Queries and keys are one fully-connected layer with ReLU; values have layer normalisation on top; g is linear
     without bias, so that the class scores of a candidate are computed once for all inputs. Keys are then brought to one
     length, which the paper does not do: where lengths are free, the few candidates with the longest keys become
-    prototypes of everything, the more so the larger the database.
+    prototypes of everything, the more so the larger the database. `free_keys()` leaves them as they are.
 
     Examples
     --------
@@ -122,6 +124,10 @@ class ProtoAttend(nn.Module):
         self.temperature: Tensor
         self.register_buffer("temperature", torch.ones(()))
         self.likeness: Likeness | None = None
+
+    def free_keys(self) -> None:
+        """Leave keys the lengths they have, as the paper does."""
+        self.key = nn.Sequential(*list(self.key)[:KEY_LAYERS_OF_THE_PAPER])
 
     def encode(self, x: Tensor, mix: Mix | None = None) -> Encoded:
         """Return queries, keys and values of a batch: the encoder that inputs and candidates share.

@@ -7,9 +7,7 @@ input is left as it was. Only `standardize_per_image` returns floats for integer
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 
 import torch
 from torch import Tensor
@@ -175,15 +173,3 @@ def _check_images(images: Tensor) -> None:
 def _check_size(name: str, size: int) -> None:
     if size < 0:
         raise UserError(f"{name} must be 0 or more pixels, but got {size}; pass {name}=0 to switch it off")
-
-
-PAPER_AUGMENTATION: Mapping[str, Augmentation] = MappingProxyType(
-    {
-        "mnist": Augmentation(padding=2),
-        "fashion-mnist": Augmentation(padding=2, horizontal=True),
-        "cifar-10": Augmentation(padding=3, horizontal=True, vertical=True),
-        "fruits": Augmentation(padding=5, horizontal=True, vertical=True),
-        "isic": Augmentation(padding=8, horizontal=True, vertical=True),
-    }
-)
-"""Appendix A.1, by dataset; the paper also standardises each image, in training as at inference."""

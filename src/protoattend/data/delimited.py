@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
@@ -17,6 +17,7 @@ import numpy as np
 from protoattend.errors import BadFile, MissingExtra
 
 DELIMITERS = (",", ";", "\t")
+SOME = 50  # records that tell the delimiter and the header
 MISSING = frozenset({"", "?", "NA", "N/A", "NaN", "nan", "null", "NULL"})
 # A number that starts with 0 and goes on with digits is a code, such as a postcode; as a number it would lose the 0.
 INTEGER = re.compile(r"[+-]?(0|[1-9]\d{0,17})")
@@ -33,6 +34,7 @@ class Delimited:
     columns: dict[str, list[str]]
     lines: list[int]
     unnamed_first: bool  # a first column without a name, the row names that pandas and R write, was left out
+    header: bool = True  # whether the first line names the columns; else they are column 0, column 1, ...
 
     def __len__(self) -> int:
         return len(self.lines)
@@ -57,31 +59,103 @@ class Delimited:
         return np.array([None if cell in MISSING else cell for cell in cells], dtype=object)
 
 
-def read_delimited(path: Path) -> Delimited:
-    """Read a UTF-8 file of comma, semicolon or tab separated values whose first line names the columns."""
+def read_delimited(path: Path, *, header: bool | None = None) -> Delimited:
+    """Read a UTF-8 file of comma, semicolon or tab separated values.
+
+    The first line names the columns, or is a row: `header` says which, and None goes by what is in it. Columns without
+    names are called column 0, column 1 and so on.
+    """
     text = _decoded(path)
     if not text.strip():
         raise BadFile(f"{path}: a table needs a line of column names and rows, but the file is empty.")
     delimiter = _delimiter(text)
     records, lines = _records(path, text, delimiter)
-    header, *rows = records
-    names = [name.strip() for name in header]
-    if all(NUMBER.fullmatch(name) for name in names):
-        raise BadFile(f"{path}, line {lines[0]}: the first line must name the columns, but it holds {names[:5]}.")
+    header = has_header(records[:SOME]) if header is None else header
+    if not header:
+        names = [f"column {place}" for place in range(len(records[0]))]
+        return Delimited(path, delimiter, _by_name(names, records), lines, False, False)
+    first, *rows = records
+    names = [name.strip() for name in first]
     if not rows:
         raise BadFile(f"{path}: a table needs at least one row below its column names {names[:20]}, but there is none.")
+    _require_names(f"{path}, line {lines[0]}", names)
+    cells = _by_name(names, rows)
     unnamed_first = names[0] == "" and len(names) > 1
-    for place, name in enumerate(names):
-        if name in names[:place]:
-            raise BadFile(
-                f"{path}, line {lines[0]}: column names must be unique, but {name!r} is there twice; rename one."
-            )
-        if name == "" and place > 0:
-            raise BadFile(f"{path}, line {lines[0]}: every column needs a name, but column {place + 1} has none.")
-    cells = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
     if unnamed_first:
         del cells[""]
     return Delimited(path, delimiter, cells, lines[1:], unnamed_first)
+
+
+def has_header(records: Sequence[Sequence[str]]) -> bool:
+    """Return whether the first of some records names the columns, rather than being a row like the others.
+
+    It is a row where it has a number above numbers, or where it has one of the words in every column whose words come
+    again. A word above numbers is a name; so are numbers that count up, such as years.
+
+    >>> has_header([["height", "kind"], ["1.5", "oak"]]), has_header([["1.4", "oak"], ["1.5", "oak"]])
+    (True, False)
+    >>> has_header([["country", "1990", "1991"], ["Chad", "12", "13"]])
+    True
+    """
+    first, *rows = ([cell.strip() for cell in record] for record in records)
+    numbers = [name for name in first if NUMBER.fullmatch(name)]
+    if not rows or first[0] == "":
+        return not numbers
+    number_above_numbers, words = False, set()
+    for place, name in enumerate(first):
+        below = [row[place] for row in rows if row[place] not in MISSING]
+        if below and all(map(NUMBER.fullmatch, below)):
+            if NUMBER.fullmatch(name):
+                number_above_numbers = True
+            elif name not in MISSING:
+                return True
+        elif len(set(below)) < len(below):
+            words.add(name in below)
+    if number_above_numbers:  # unless a word beside it is none of those below: as above a spectrum
+        return words == {False} or _count_up(numbers, first)
+    return words != {True}
+
+
+def _count_up(numbers: Sequence[str], first: Sequence[str]) -> bool:
+    """Return whether the numbers of a first line are names: years beside words, or 0, 1, 2 and so on, as pandas has."""
+    if len(numbers) < 2 or not all(map(INTEGER.fullmatch, numbers)):
+        return False
+    values = [int(number) for number in numbers]
+    rising = values == list(range(values[0], values[0] + len(values)))
+    return rising and (len(numbers) < len(first) or values[0] == 0)
+
+
+def _require_names(place: str, names: Sequence[str]) -> None:
+    seen = set()
+    for column, name in enumerate(names):
+        if name in seen:
+            raise BadFile(f"{place}: column names must be unique, but {name!r} is there twice; rename one.")
+        if name == "" and column > 0:
+            raise BadFile(f"{place}: every column needs a name, but column {column + 1} has none.")
+        seen.add(name)
+
+
+def _by_name(names: Sequence[str], rows: Sequence[Sequence[str]]) -> dict[str, list[str]]:
+    return dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
+
+
+def with_cells(path: Path, name: str, labels: Mapping[int, Any], *, given: Sequence[Any], header: bool) -> str:
+    """Return a CSV file, whose column `name` reads as `given`, with other labels in some rows; other cells stay.
+
+    A label is written as it is elsewhere in the column.
+    """
+    text = _decoded(path)
+    delimiter = _delimiter(text)
+    records, _ = _records(path, text, delimiter)
+    names = [cell.strip() for cell in records[0]] if header else [f"column {place}" for place in range(len(records[0]))]
+    place = int(name) if name not in names else names.index(name)
+    rows = records[1:] if header else records
+    written = {label: row[place] for label, row in zip(given, rows, strict=True)}
+    for row, label in labels.items():
+        rows[row][place] = written.get(label, str(label))
+    lines = io.StringIO()
+    csv.writer(lines, delimiter=delimiter, lineterminator="\n").writerows(records)
+    return lines.getvalue()
 
 
 def as_numbers(cells: Sequence[str], *, decimal_comma: bool = False) -> np.ndarray | None:
@@ -142,7 +216,7 @@ def _delimiter(text: str) -> str:
     def fit(delimiter: str) -> tuple[int, int]:
         widths = []
         with suppress(csv.Error):  # what was read before an error tells enough
-            for row in islice(_reader(text, delimiter), 50):
+            for row in islice(_reader(text, delimiter), SOME):
                 widths.append(len(row))
         if not widths or widths[0] == 1:
             return 0, 0
@@ -152,6 +226,8 @@ def _delimiter(text: str) -> str:
 
 
 def _reader(text: str, delimiter: str) -> Any:
+    # One limit for all of Python, and far below what a text may have; it is raised alone, as other threads may read.
+    csv.field_size_limit(max(csv.field_size_limit(), len(text) + 1))
     return csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, skipinitialspace=True, strict=True)
 
 
@@ -165,8 +241,8 @@ def _records(path: Path, text: str, delimiter: str) -> tuple[list[list[str]], li
         for record in reader:
             if records and record and len(record) != len(records[0]):
                 raise BadFile(
-                    f"{path}, line {start}: a row must have {len(records[0])} fields, as the header has, but this one "
-                    f"has {len(record)}; the file is cut short or a field with {delimiter!r} lacks its quotes."
+                    f"{path}, line {start}: a row must have {len(records[0])} fields, as the first line has, but this "
+                    f"one has {len(record)}; the file is cut short or a field with {delimiter!r} lacks its quotes."
                 )
             if record:
                 records.append(record)

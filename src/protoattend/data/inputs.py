@@ -23,6 +23,7 @@ from protoattend.arguments import as_array
 from protoattend.data.characters import Tokenizer, encode_text
 from protoattend.data.image_roots import Roots, given, require_within
 from protoattend.data.images import ImageFile, ImageFiles, image_samples
+from protoattend.data.ngrams import NgramInputs
 from protoattend.data.samples import Samples, chunks
 from protoattend.data.tokens import TokenInputs, as_texts, beginnings
 from protoattend.errors import UserError, choose
@@ -95,8 +96,7 @@ class ImageInputs:
     def preview(self, row: Any) -> np.ndarray | ImageFile:
         """Return the image as uint8 `(h, w)` or `(h, w, 3)`; a file is decoded only when it is shown."""
         if isinstance(row, str):
-            require_within([row], self.roots)
-            return ImageFile(row, self.channels, self.height, self.width)
+            return ImageFile(row, self.channels, self.height, self.width, roots=self.roots)
         image = self._eight_bit(np.asarray(row))
         return image[0] if self.channels == 1 else np.moveaxis(image[:3], 0, -1)
 
@@ -139,7 +139,10 @@ class TextInputs:
     LONGEST: ClassVar[int] = 448  # the paper's length for DBPedia
 
     @classmethod
-    def fit(cls, X: Any) -> TextInputs:
+    def fit(cls, X: Any, length: int | None = None) -> TextInputs:
+        """Learn how much of a text is read; `length` sets it."""
+        if length is not None:
+            return cls(length=length)
         lengths = [len(text) for text in as_texts(X)]
         typical = int(np.quantile(lengths, 0.95))
         return cls(length=int(np.clip(-(-typical // 16) * 16, 32, cls.LONGEST)))
@@ -298,22 +301,36 @@ def _gathered(samples: Sequence[Any]) -> Any:
     return np.stack(arrays)
 
 
-def fit_inputs(X: Any, *, categorical: Any = None, fixed: Any = None, tokenizer: Tokenizer | None = None) -> Inputs:
-    """Learn the form of X.
+@dataclass(frozen=True)
+class Reading:
+    """How X is to be read.
 
-    Of a table, `categorical` names columns that are codes and `fixed` has known ones; `tokenizer` reads texts.
+    Of a table, `categorical` names columns that are codes and `fixed` has known ones. Texts are read as `texts` says,
+    "n-grams" or "characters" (`text_length` of them), or by a `tokenizer`.
     """
+
+    categorical: Any = None
+    fixed: Any = None
+    texts: str = "n-grams"
+    text_length: int | None = None
+    tokenizer: Tokenizer | None = None
+
+
+def fit_inputs(X: Any, reading: Reading = Reading()) -> Inputs:  # noqa: B008 (frozen)
+    """Learn the form of X."""
     from protoattend.data.tables import TableInputs
 
     require_rows(X)
     kind = kind_of(X)
-    if tokenizer is not None:
+    if reading.tokenizer is not None:
         if kind != "text":
             raise UserError(f"a tokenizer reads texts, but X is {kind}; pass a list of str, or no tokenizer.")
-        return TokenInputs.fit(as_texts(X), tokenizer)
+        return TokenInputs.fit(as_texts(X), reading.tokenizer)
     if kind == "table":
-        return TableInputs.fit(X, categorical=categorical, fixed=fixed)
-    return ImageInputs.fit(X) if kind == "images" else TextInputs.fit(X)
+        return TableInputs.fit(X, categorical=reading.categorical, fixed=reading.fixed)
+    if kind == "images":
+        return ImageInputs.fit(X)
+    return NgramInputs.fit(X) if reading.texts == "n-grams" else TextInputs.fit(X, reading.text_length)
 
 
 def inputs_from_state(kind: str, state: dict[str, Any], tokenizer: Tokenizer | None = None) -> Inputs:
@@ -324,5 +341,6 @@ def inputs_from_state(kind: str, state: dict[str, Any], tokenizer: Tokenizer | N
         if tokenizer is None:
             raise UserError("texts were read by a tokenizer in fit, but the encoder has no tokenizer; pass it too.")
         return TokenInputs.from_state(state, tokenizer)
-    classes = {"images": ImageInputs, "text": TextInputs, "table": TableInputs}
-    return classes[choose(kind, classes, "kind of input")].from_state(state)  # type: ignore[attr-defined]
+    texts = NgramInputs if "vocabulary" in state else TextInputs
+    classes = {"images": ImageInputs, "text": texts, "table": TableInputs}
+    return classes[choose(kind, classes, "kind of input")].from_state(state)

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import os
 import warnings
-import zipfile
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from protoattend.data.archives import Roles, read_archive
 from protoattend.data.delimited import MISSING, Delimited, data_frame, read_delimited
 from protoattend.data.image_folders import IMAGE_SUFFIXES
 from protoattend.data.images import ImageFiles
 from protoattend.data.labels import Classes
-from protoattend.errors import ARRAY_ERRORS, BadFile, MissingExtra, UserError, choose
+from protoattend.errors import BadFile, MissingExtra, UserError, choose
 
-ALWAYS, EXPANSION = 1 << 28, 200  # bytes of arrays that are always read, and times the size of their archive
+IMAGE_OPTIONS = ("size", "channels", "corrupt")
 TEXTS, LONG = 20, 40  # so many cells of so many characters each are texts rather than categories
 
 
@@ -30,6 +31,8 @@ class LabelledData:
     y: np.ndarray | None
     description: str
     place: str  # where the labels stand, or would stand
+    ids: np.ndarray | None = None  # what each row is called, where a column of identifiers was named
+    header: bool = True  # whether the columns of a table have names of their own
 
     def labels(self) -> np.ndarray:
         """Return y, or raise where there are no labels."""
@@ -54,14 +57,14 @@ class LabelledData:
 
 @dataclass(frozen=True)
 class Wanted:
-    """What the caller asked for: the name of the labels, of the texts or samples, and how images are to be read."""
+    """What the caller asked for: the names of labels, texts, samples and identifiers, and how the file is laid out."""
 
     target: str | None
     text: str | None
-    samples: str
-    size: int | tuple[int, int] | None
-    channels: int | None
-    corrupt: str
+    samples: str | None
+    id_column: str | None
+    header: bool | None
+    images: Mapping[str, Any]
 
 
 def read_data(
@@ -69,10 +72,10 @@ def read_data(
     *,
     target: str | None = None,
     text: str | None = None,
-    samples: str = "X",
-    size: int | tuple[int, int] | None = None,
-    channels: int | None = None,
-    corrupt: str = "raise",
+    samples: str | None = None,
+    id_column: str | None = None,
+    header: bool | None = None,
+    **images: Any,
 ) -> LabelledData:
     """Read samples, and labels where there are any, going by what `path` is.
 
@@ -82,18 +85,23 @@ def read_data(
         A folder of images, labelled by its class folders; an image; a table (.csv, .tsv, .txt, .parquet, .pq); or
         arrays (.npz).
     target : str, default=None
-        The column, or the array ("y" unless named), of the labels.
+        The column, or the array ("y" unless named), of the labels. In a CSV file without a header, its number.
     text : str, default=None
         The column of texts to learn from; None takes all columns but the target as a table.
-    samples : str, default="X"
-        The array of samples in an .npz file.
-    size, channels, corrupt
-        How images are read: those of `ImageFiles.from_folder`.
+    samples : str, default=None
+        The array of samples in an .npz file; None takes "X", or the only one that can be samples.
+    id_column : str, default=None
+        The column, or the array, that says what each row is called; it is kept as `ids`, and nothing is learned of it.
+    header : bool, default=None
+        Whether the first line of a CSV file names the columns; None goes by what is in it.
+    **images
+        How images are read: size, channels and corrupt as in `ImageFiles.from_folder`.
 
     Returns
     -------
     data : LabelledData
-        `X` as `fit` takes it, `y` of shape (n,) or None, and a `description`; `for_fit()` returns X and y, checked.
+        `X` as `fit` takes it, `y` and `ids` of shape (n,) or None, and a `description`; `for_fit()` returns X and y,
+        checked. Rows are numbered from 0, a header not counted.
 
     Raises
     ------
@@ -115,7 +123,10 @@ def read_data(
     >>> data.X.shape, data.y.tolist()
     ((2, 2), ['low', 'high'])
     """
-    wanted = Wanted(target, text, samples, size, channels, corrupt)
+    for name in images:
+        if name not in IMAGE_OPTIONS:
+            raise TypeError(f"read_data() got an unexpected keyword argument {name!r}")
+    wanted = Wanted(target, text, samples, id_column, header, images)
     place = Path(path)
     if not place.exists():
         raise UserError(f"there must be a file or folder to read, but {place} does not exist; check the path.")
@@ -133,13 +144,13 @@ def read_data(
 
 
 def _read_images(path: Path, wanted: Wanted) -> LabelledData:
-    for name, value in (("target", wanted.target), ("text", wanted.text)):
-        if value is not None:
+    for name in ("target", "text", "id_column"):
+        if getattr(wanted, name) is not None:
             raise UserError(
                 f"{name} names a column of a table, but {path} holds images, whose folders are their labels; "
                 f"leave {name} out."
             )
-    how: dict[str, Any] = {"size": wanted.size, "channels": wanted.channels, "corrupt": wanted.corrupt}
+    how = wanted.images
     images = ImageFiles.from_folder(path, **how) if path.is_dir() else ImageFiles.from_paths([path], **how)
     classes = "" if images.y is None else f" of {len(np.unique(images.y))} classes"
     colours = "grey" if images.channels == 1 else "colour"
@@ -148,27 +159,47 @@ def _read_images(path: Path, wanted: Wanted) -> LabelledData:
 
 
 def _read_csv(path: Path, wanted: Wanted) -> LabelledData:
-    table = read_delimited(path)
+    table = read_delimited(path, header=wanted.header)
     names = list(table.columns)
-    y = None
-    if wanted.target is not None:
-        _require_column(path, names, wanted.target, "target")
-        y = _labels(table, wanted.target)
+    wanted = _named(path, names, wanted, header=table.header)
+    y = None if wanted.target is None else _labels(table, wanted.target)
+    ids = None if wanted.id_column is None else np.array(table.stripped(wanted.id_column), dtype=object)
     if wanted.text is not None:
-        _require_column(path, names, wanted.text, "text")
         if table.numbers(wanted.text) is not None and not MISSING.issuperset(table.stripped(wanted.text)):
             raise _not_text(path, wanted.text, "numbers")
-        return _texts(path, table.columns[wanted.text], y, wanted)
-    X = data_frame({name: table.typed(name) for name in names if name != wanted.target})
+        return replace(_texts(path, table.columns[wanted.text], y, ids, wanted), header=table.header)
+    apart = (wanted.target, wanted.id_column)
+    X = data_frame({name: table.typed(name) for name in names if name not in apart})
     note = "; its first column, row names without a heading, is left out" if table.unnamed_first else ""
-    return _table(path, X, y, wanted, note)
+    note += "" if table.header else "; it has no header, so columns go by number"
+    return replace(_table(path, X, y, ids, wanted, note), header=table.header)
+
+
+def _named(path: Path, names: list[str], wanted: Wanted, *, header: bool = True) -> Wanted:
+    """Return what is wanted with names of columns there are; without a header, a number is the name of a column."""
+
+    def name_of(what: str) -> str | None:
+        name = getattr(wanted, what)
+        if name is None:
+            return None
+        with suppress(ValueError, IndexError):
+            if not header:
+                return names[int(name)]
+        return choose(name, names, f"{what}, a column of {path},")
+
+    found = {what: name_of(what) for what in ("target", "text", "id_column")}
+    given = [name for name in found.values() if name is not None]
+    for name in given:
+        if given.count(name) > 1:
+            raise UserError(f"a column has one role, but {name!r} was named twice as {', '.join(found)}; name another.")
+    return replace(wanted, target=found["target"], text=found["text"], id_column=found["id_column"])
 
 
 def _labels(table: Delimited, target: str) -> np.ndarray:
     cells = table.stripped(target)
     missing = [row for row, cell in enumerate(cells) if cell in MISSING]
     if missing:
-        where = f"line {table.lines[missing[0]]}"
+        where = f"row {missing[0]} (line {table.lines[missing[0]]} of the file)"
         raise _missing_labels(table.path, target, len(missing), len(cells), where)
     numbers = table.numbers(target)
     return numbers if numbers is not None else np.array(cells, dtype=np.str_)
@@ -189,18 +220,17 @@ def _read_parquet(path: Path, wanted: Wanted) -> LabelledData:
     names = list(frame.columns)
     if len(frame) == 0:
         raise BadFile(f"{path}: a table needs at least one row, but it has only its columns {names[:20]}.")
-    y = None
-    if wanted.target is not None:
-        _require_column(path, names, wanted.target, "target")
-        y = _frame_labels(path, frame[wanted.target])
+    wanted = _named(path, names, wanted)
+    y = None if wanted.target is None else _frame_labels(path, frame[wanted.target])
+    ids = None if wanted.id_column is None else np.array(frame[wanted.id_column].tolist(), dtype=object)
     if wanted.text is not None:
-        _require_column(path, names, wanted.text, "text")
         cells = frame[wanted.text].astype(object).fillna("").tolist()  # of its own type, a category takes no ""
         other = next((cell for cell in cells if not isinstance(cell, str)), None)
         if other is not None:
             raise _not_text(path, wanted.text, f"{type(other).__name__}s such as {other!r}")
-        return _texts(path, cells, y, wanted)
-    return _table(path, frame.drop(columns=[] if y is None else [wanted.target]), y, wanted, "")
+        return _texts(path, cells, y, ids, wanted)
+    apart = [name for name in (wanted.target, wanted.id_column) if name is not None]
+    return _table(path, frame.drop(columns=apart), y, ids, wanted, "")
 
 
 def _frame_labels(path: Path, column: Any) -> np.ndarray:
@@ -214,39 +244,26 @@ def _frame_labels(path: Path, column: Any) -> np.ndarray:
 def _read_npz(path: Path, wanted: Wanted) -> LabelledData:
     if wanted.text is not None:
         raise UserError(f"text names a column of a table, but {path} holds arrays; name its texts with samples.")
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            held = list(archive.files)
-            choose(wanted.samples, held, f"samples, an array of {path},")
-            if wanted.target is not None:
-                choose(wanted.target, held, f"target, an array of {path},")
-            target = wanted.target or "y"
-            _require_room(path)
-            X, y = archive[wanted.samples], archive[target] if target in held else None
-    except UserError:
-        raise
-    except ValueError as error:
-        objects = "allow_pickle" in str(error)
-        fix = "it holds Python objects, which are never unpickled; save plain arrays" if objects else error
-        raise BadFile(f"{path}: not a readable archive of arrays ({fix}).") from None
-    except (*ARRAY_ERRORS, TypeError, KeyError) as error:  # TypeError: a bare .npy under the name .npz
-        raise BadFile(f"{path}: not a readable archive of arrays ({error}); save it with numpy.savez.") from None
-    if y is not None and (X.ndim == 0 or y.ndim == 0 or len(X) != len(y)):
-        raise BadFile(f"{path}: X and y must be of one length, but they have shapes {X.shape} and {y.shape}.")
+    arrays, roles = read_archive(path, Roles(wanted.samples, wanted.target, wanted.id_column))
+    X, y, ids = (None if name is None else arrays[name] for name in (roles.samples, roles.target, roles.id_column))
+    assert X is not None, "read_archive found it"
+    for name, other in ((roles.target, y), (roles.id_column, ids)):
+        if other is not None and (X.ndim == 0 or other.ndim == 0 or len(X) != len(other)):
+            raise BadFile(
+                f"{path}: {roles.samples!r} and {name!r} must be of one length, but they have shapes {X.shape} and "
+                f"{other.shape}."
+            )
     labels = "" if y is None else f", {len(np.unique(y))} classes"
+    guessed = {name for name in (roles.samples, roles.target) if name is not None} - {
+        "X",
+        "y",
+        wanted.samples,
+        wanted.target,
+    }
+    note = f", arrays {' and '.join(map(repr, sorted(guessed)))}" if guessed else ""
     shape = " x ".join(map(str, X.shape[1:])) or "one"
-    return LabelledData(X, y, f"{len(X):,} samples of {shape} values{labels}", f"{path}, array {target!r}")
-
-
-def _require_room(path: Path) -> None:
-    """Raise where the arrays of an archive are far larger than the file: zeros, packed to fill the memory."""
-    with zipfile.ZipFile(path) as archive:
-        unpacked = sum(entry.file_size for entry in archive.infolist())
-    if unpacked > max(ALWAYS, EXPANSION * path.stat().st_size):
-        raise BadFile(
-            f"{path}: arrays must take at most {EXPANSION} times the size of their file, but these take {unpacked} "
-            "bytes; save them with numpy.savez, uncompressed."
-        )
+    description = f"{len(X):,} samples of {shape} values{labels}{note}"
+    return LabelledData(X, y, description, f"{path}, array {(roles.target or 'y')!r}", ids)
 
 
 READERS: dict[str, Callable[[Path, Wanted], LabelledData]] = {
@@ -259,12 +276,12 @@ READERS: dict[str, Callable[[Path, Wanted], LabelledData]] = {
 }
 
 
-def _table(path: Path, X: Any, y: np.ndarray | None, wanted: Wanted, note: str) -> LabelledData:
+def _table(path: Path, X: Any, y: np.ndarray | None, ids: np.ndarray | None, wanted: Wanted, note: str) -> LabelledData:
     if X.shape[1] == 0:
         raise UserError(f"{path}: a table needs columns besides its target {wanted.target!r}, but it has none.")
     _warn_of_texts(X, wanted)
     description = f"{len(X):,} rows of {X.shape[1]} columns{_target(y, wanted)}{note}"
-    return LabelledData(X, y, description, _place(path, wanted))
+    return LabelledData(X, y, description, _place(path, wanted), ids)
 
 
 def _warn_of_texts(X: Any, wanted: Wanted) -> None:
@@ -281,10 +298,11 @@ def _warn_of_texts(X: Any, wanted: Wanted) -> None:
             )
 
 
-def _texts(path: Path, texts: Sequence[str], y: np.ndarray | None, wanted: Wanted) -> LabelledData:
-    return LabelledData(
-        list(texts), y, f"{len(texts):,} texts in {wanted.text!r}{_target(y, wanted)}", _place(path, wanted)
-    )
+def _texts(
+    path: Path, texts: Sequence[str], y: np.ndarray | None, ids: np.ndarray | None, wanted: Wanted
+) -> LabelledData:
+    description = f"{len(texts):,} texts in {wanted.text!r}{_target(y, wanted)}"
+    return LabelledData(list(texts), y, description, _place(path, wanted), ids)
 
 
 def _target(y: np.ndarray | None, wanted: Wanted) -> str:
@@ -293,10 +311,6 @@ def _target(y: np.ndarray | None, wanted: Wanted) -> str:
 
 def _place(path: Path, wanted: Wanted) -> str:
     return str(path) if wanted.target is None else f"{path}, column {wanted.target!r}"
-
-
-def _require_column(path: Path, names: list[str], name: str, what: str) -> None:
-    choose(name, names, f"{what}, a column named in the first line of {path},")
 
 
 def _not_text(path: Path, name: str, found: str) -> UserError:

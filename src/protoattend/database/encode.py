@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor
 
-from protoattend.core.model import Encoded, ProtoAttend
+from protoattend.core.model import KEY_LAYERS_OF_THE_PAPER, Encoded, ProtoAttend
 from protoattend.data.samples import Samples, chunks, subset
 from protoattend.encoders.build import rows_at_once
 from protoattend.encoders.test_time_augmentation import TestTimeAugmentation
@@ -20,16 +20,13 @@ def decision_weight(model: ProtoAttend) -> Tensor:
     return model.decision.weight.detach().cpu()
 
 
-KEY_LAYERS_OF_OLD = 2  # before version 2 of saved classifiers, keys had lengths of their own
-
-
 def fingerprint(model: ProtoAttend) -> str:
     """Return a hash of all parameters, buffers and test-time augmentation: equal exactly for models that encode alike.
 
     The temperature is no part of it: what is encoded does not depend on it.
     """
     digest = hashlib.sha256(model.normalize.encode())
-    digest.update(b"" if len(model.key) == KEY_LAYERS_OF_OLD else b"keys of one length")
+    digest.update(b"" if len(model.key) == KEY_LAYERS_OF_THE_PAPER else b"keys of one length")
     augmentation = getattr(model.encoder, "test_time_augmentation", TestTimeAugmentation())
     if len(augmentation) > 1:
         # By the name it had in the first saved folders, whose fingerprints must hold.

@@ -21,8 +21,6 @@ Columns = dict[str, Iterator[np.ndarray]]
 def preview(rows: Rows, inputs: Inputs, position: int) -> Any:
     """Return what a person is shown of one row, without reading others: its excerpt where there is one."""
     columns = rows.blocks.of_samples
-    if columns == ("source", "excerpts"):  # a file, of which the thumbnail is shown: it is not read
-        inputs = replace(inputs, roots=None)  # type: ignore[type-var]
     shown = [inputs.preview(rows.blocks.take(name, np.array([position]))[0]) for name in columns]
     return shown[0] if len(shown) == 1 else replace(shown[0], thumbnail=shown[1])  # both are kept of files alone
 

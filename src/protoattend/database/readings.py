@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from protoattend.database.variants import VariantMethods
 
 ASKED = 1024  # rows at the most that temperatures are chosen on
-STEP, STEPS = 2**0.5, 24  # of the flat temperature beside that of the decision, both ways
+SCORES = 2**26  # of these rows at the most, all candidates together
+STEP, STEPS, COARSE = 2**0.5, 24, 4  # of the flat temperature beside that of the decision, both ways; coarse ones first
 PROBABILITY = 2.0 ** torch.arange(-4, 4.01, 0.125)  # temperatures of probabilities to choose from
 LEAST = 1e-9  # class mass, in a logarithm
 
@@ -52,7 +53,8 @@ def choose_readings(database: VariantMethods, held_out: Tensor) -> Readings:
 
     Where none is held out, rows spread over the database are decided each without itself. Who decides stays as it is.
     """
-    asked = _spread(held_out if len(held_out) else torch.arange(len(database)))
+    count = min(ASKED, max(1, SCORES // len(database)))
+    asked = _spread(held_out if len(held_out) else torch.arange(len(database)), count)
     rows = database.rows
     queries, labels = rows.blocks.take("queries", asked.numpy()), rows.labels[asked]
     others = database
@@ -65,8 +67,8 @@ def choose_readings(database: VariantMethods, held_out: Tensor) -> Readings:
     return Readings(flat, _probability_temperature(logits, labels), typical_only)
 
 
-def _spread(positions: Tensor) -> Tensor:
-    return positions[torch.linspace(0, len(positions) - 1, min(ASKED, len(positions))).round().long().unique()]
+def _spread(positions: Tensor, count: int) -> Tensor:
+    return positions[torch.linspace(0, len(positions) - 1, min(count, len(positions))).round().long().unique()]
 
 
 def _flat_temperature(database: VariantMethods, queries: Tensor, labels: Tensor, own: Tensor | None) -> float:
@@ -79,7 +81,8 @@ def _flat_temperature(database: VariantMethods, queries: Tensor, labels: Tensor,
         mass = class_mass((scores * STEP**-steps).exp(), votes).double()
         return _smoothed_loss((mass / mass.sum(1, keepdim=True)).clamp(min=LEAST).log(), labels)
 
-    best = min(range(-STEPS, STEPS + 1), key=loss)
+    near = min(range(-STEPS, STEPS + 1, COARSE), key=loss)
+    best = min(range(near - COARSE + 1, near + COARSE), key=loss)
     return database.temperature * STEP**best
 
 

@@ -10,20 +10,21 @@ import torch
 from torch import Tensor, nn
 
 from protoattend.core.mixup import Mix
+from protoattend.data.augment import standardize_per_image
 from protoattend.data.samples import Samples
 from protoattend.encoders.image import FastCNN, resnet_for
 from protoattend.encoders.lstm import PaperLSTM
-from protoattend.encoders.parts import describe, make_part, part
+from protoattend.encoders.parts import PARTS, describe, make_part, part, show
 from protoattend.encoders.tabular import MLP, BinnedTable, FeatureMapping, FeatureTable, PlainTable, count_bins
 from protoattend.encoders.test_time_augmentation import TestTimeAugmentation
-from protoattend.encoders.text import VDCNN, CharCNN
+from protoattend.encoders.text import VDCNN, CharCNN, NgramBag
 from protoattend.errors import UserError, choose
 
 MOST_NUMBERS = 2**25  # of the images that are looked at for their mean: 134 MB as floats
 
-NAMES: Mapping[str, tuple[str, ...]] = {  # by kind of input; the first is what "auto" takes
+NAMES: Mapping[str, tuple[str, ...]] = {  # by kind of input
     "images": ("fast-cnn", "resnet32", "resnet50"),
-    "text": ("char-cnn", "vdcnn"),
+    "text": ("n-grams", "char-cnn", "vdcnn"),
     "table": ("mlp", "lstm", "features"),
 }
 # These have layer normalisation where the paper puts it. All others end in it, so that scores are of one scale: the
@@ -53,6 +54,14 @@ class Standardize(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return (x.float() - self.mean) / self.scale
+
+
+@part
+class StandardizeEach(nn.Module):
+    """Images `(B, c, h, w)` as float, each with mean 0 and variance 1 over its own pixels, as in the paper."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return standardize_per_image(x)
 
 
 class UnitRange(nn.Module):
@@ -94,7 +103,7 @@ class AsTokens(nn.Module):
 
 
 class Encoder(nn.Module):
-    """A front, a body and a norm; `learn_from` shows the front the training samples once, before training.
+    """A front, a body and a norm; `learn_from` shows them the training samples once, before training.
 
     In training it reads samples as they come, afterwards by `test_time_augmentation`.
     """
@@ -102,7 +111,7 @@ class Encoder(nn.Module):
     def __init__(self, front: nn.Module, body: nn.Module, norm: nn.Module, out_features: int) -> None:
         super().__init__()
         # Characters and tokens cannot be blended, only their embeddings, inside the encoders that know how.
-        self.mixes_inside = isinstance(body, (CharCNN, VDCNN))
+        self.mixes_inside = isinstance(body, (CharCNN, VDCNN, NgramBag))
         self.can_mix = self.mixes_inside or not isinstance(front, (AsLong, AsTokens))
         self.rows_at_once: int = getattr(front, "rows_at_once", ROWS_AT_ONCE)  # where no gradient is needed
         self.front = front
@@ -112,9 +121,9 @@ class Encoder(nn.Module):
         self.test_time_augmentation = TestTimeAugmentation()
 
     def learn_from(self, samples: Samples) -> None:
-        learn = getattr(self.front, "learn_from", None)
-        if learn is not None:
-            learn(samples)
+        show(self.front, samples)
+        if not isinstance(self.body, Encoder):  # behind a frozen front, it learns from features
+            show(self.body, samples)
 
     def forward(self, x: Tensor, mix: Mix | None = None) -> Tensor:
         augmentation = self.test_time_augmentation
@@ -145,7 +154,7 @@ class Encoder(nn.Module):
 def build_encoder(name: str, kind: str, form: Mapping[str, Any]) -> Encoder:
     """Return the encoder called `name` for a kind of input whose `form` (sizes) is known."""
     every = [encoder for names in NAMES.values() for encoder in names]
-    chosen = NAMES[kind][0] if name == "auto" else choose(name, ["auto", *every], "encoder")
+    chosen = _default(kind, form) if name == "auto" else choose(name, ["auto", *every], "encoder")
     if chosen not in NAMES[kind]:
         fitting = ", ".join(repr(encoder) for encoder in NAMES[kind])
         raise UserError(f"encoder={chosen!r} does not read {kind}; for {kind} use 'auto', {fitting} or an nn.Module.")
@@ -154,9 +163,26 @@ def build_encoder(name: str, kind: str, form: Mapping[str, Any]) -> Encoder:
     return Encoder(front, body, nn.Identity() if chosen in FROM_THE_PAPER else nn.LayerNorm(out_features), out_features)
 
 
+def _default(kind: str, form: Mapping[str, Any]) -> str:
+    """Return what "auto" takes: the first of a kind, but for texts that are read as characters."""
+    return "char-cnn" if kind == "text" and "n_grams" not in form else NAMES[kind][0]
+
+
 def wrap_encoder(module: nn.Module, kind: str, form: Mapping[str, Any], out_features: int) -> Encoder:
     """Return a user's module as encoder, behind the plainest front for its kind of input."""
     return Encoder(plain_front(kind, form), module, nn.LayerNorm(out_features), out_features)
+
+
+def adapt(encoder: Encoder, *, layer_norm: bool, each_image: bool) -> None:
+    """Let the LSTM or a user's module end as it is, or each image be standardised by itself, as a recipe says.
+
+    The paper's encoders of images and texts end in layer normalisation, and so do ours that stand in their place.
+    """
+    ours = isinstance(encoder.body, tuple(PARTS.values())) and not isinstance(encoder.body, PaperLSTM)
+    if not (layer_norm or ours):
+        encoder.norm = nn.Identity()
+    if each_image and isinstance(encoder.front, (Standardize, UnitRange)):
+        encoder.front = StandardizeEach()
 
 
 def count_features(module: nn.Module, kind: str, form: Mapping[str, Any], probe: Tensor) -> int:
@@ -206,6 +232,8 @@ def _widths(form: Mapping[str, Any]) -> tuple[int, ...]:
 
 
 def _for_text(name: str, form: Mapping[str, Any]) -> tuple[nn.Module, nn.Module]:
+    if name == "n-grams":
+        return AsLong(), NgramBag(form["n_grams"])
     return AsLong(), CharCNN() if name == "char-cnn" else VDCNN(length=form["length"])
 
 

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from torch import nn
 
+from protoattend.data.samples import Samples
 from protoattend.errors import BadFile
 
 PARTS: dict[str, type[nn.Module]] = {}
@@ -31,6 +32,13 @@ def part(cls: Part) -> Part:
     cls.__init__ = remember  # type: ignore[method-assign]
     PARTS[cls.__name__] = cls
     return cls
+
+
+def show(module: nn.Module, samples: Samples) -> None:
+    """Let a part that learns from the training samples before training, such as their mean, see them."""
+    learn: Any = getattr(module, "learn_from", None)
+    if learn is not None:
+        learn(samples)
 
 
 def describe(module: nn.Module) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -60,8 +60,7 @@ class TextSketch(nn.Module):
 
     def learn_from(self, samples: Samples) -> None:
         """Count in how many of the training texts each bucket occurs."""
-        seen = torch.stack([(self._counts(some) > 0).sum(0) for some in chunks(samples, 1024)]).sum(0)
-        self.idf.copy_(torch.log((1 + len(samples)) / (1 + seen)) + 0.1)
+        self.idf.copy_(_idf(self._counts, samples))
 
     def forward(self, x: Tensor) -> Tensor:
         weighted = self._counts(x).sqrt() * self.idf
@@ -70,9 +69,41 @@ class TextSketch(nn.Module):
     def _counts(self, codes: Tensor) -> Tensor:
         grams = F.pad(codes.long(), (0, max(0, GRAM - codes.shape[1]))).unfold(1, GRAM, 1)
         places = (len(ALPHABET) + 1) ** torch.arange(GRAM, device=codes.device)
-        buckets = (grams * places).sum(2) * 2654435761 % 2**31 % self.width  # Knuth's multiplicative hash
+        buckets = _hash((grams * places).sum(2), self.width)
         whole = (grams > 0).all(2).float()
         return torch.zeros(len(codes), self.width, device=codes.device).scatter_add_(1, buckets, whole)
+
+
+@part
+class NgramSketch(nn.Module):
+    """Numbers of n-grams `(B, L)` as TF-IDF, hashed to fewer numbers `(B, width)`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.width = BUCKETS
+        self.idf: Tensor
+        self.register_buffer("idf", torch.ones(BUCKETS))
+
+    def learn_from(self, samples: Samples) -> None:
+        """Count in how many of the training texts each bucket occurs."""
+        self.idf.copy_(_idf(self._counts, samples))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.normalize(self._counts(x) * self.idf, dim=1)
+
+    def _counts(self, codes: Tensor) -> Tensor:
+        known = (codes > 0).float()
+        return torch.zeros(len(codes), self.width, device=codes.device).scatter_add_(1, _hash(codes, self.width), known)
+
+
+def _hash(numbers: Tensor, buckets: int) -> Tensor:
+    """Return the bucket of each number, by Knuth's multiplicative hash."""
+    return numbers.long() * 2654435761 % 2**31 % buckets
+
+
+def _idf(counts: Callable[[Tensor], Tensor], samples: Samples) -> Tensor:
+    seen = torch.stack([(counts(some) > 0).sum(0) for some in chunks(samples, 1024)]).sum(0)
+    return torch.log((1 + len(samples)) / (1 + seen)) + 0.1
 
 
 def make_sketch(kind: str, form: Mapping[str, Any]) -> nn.Module | None:
@@ -81,4 +112,6 @@ def make_sketch(kind: str, form: Mapping[str, Any]) -> nn.Module | None:
         return ImageSketch(form["channels"], form["height"], form["width"])
     if kind == "table":
         return TableSketch(form["n_numbers"], form["cardinalities"])
-    return None if "names" in form else TextSketch()
+    if "names" in form:
+        return None
+    return NgramSketch() if "n_grams" in form else TextSketch()

@@ -1,4 +1,4 @@
-"""Text as character codes, the paper's VDCNN (Appendix A.2), and a small network for short texts."""
+"""Networks for texts: a bag of n-grams, the paper's VDCNN (Appendix A.2) and a small one on characters."""
 
 from __future__ import annotations
 
@@ -11,8 +11,44 @@ from torch.nn import functional as F
 
 from protoattend.core.mixup import Mix
 from protoattend.data.characters import ALPHABET
+from protoattend.data.samples import Samples, chunks
 from protoattend.encoders.parts import part
 from protoattend.errors import UserError
+
+
+@part
+class NgramBag(nn.Module):
+    """Numbers of n-grams `(B, length)` to the sum of their embeddings `(B, width)`, rare ones counting more.
+
+    As fastText, but each n-gram has its inverse document frequency for a weight, and the weights of a text have length
+    1, as in TF-IDF. In training some n-grams are left out, so that a decision does not hang on a single one.
+
+    >>> NgramBag(9)(torch.tensor([[1, 2, 0], [9, 0, 0]])).shape
+    torch.Size([2, 128])
+    """
+
+    def __init__(self, n_grams: int, *, width: int = 128, dropout: float = 0.3) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(n_grams + 1, width, padding_idx=0)
+        nn.init.normal_(self.embedding.weight, std=0.1)
+        self.dropout = dropout
+        self.out_features = width
+        self.idf: Tensor
+        self.register_buffer("idf", (torch.arange(n_grams + 1) > 0).float())
+
+    def learn_from(self, samples: Samples) -> None:
+        """Weigh each n-gram by how few of the training texts have it."""
+        counts = torch.stack([some.long().flatten().bincount(minlength=len(self.idf)) for some in chunks(samples)])
+        self.idf.copy_(torch.log((1 + len(samples)) / (1 + counts.sum(0))) + 1)
+        self.idf[0] = 0.0
+
+    def forward(self, codes: Tensor, mix: Mix | None = None) -> Tensor:
+        """Map numbers of n-grams to features; `mix` blends the sums."""
+        weights = F.dropout(self.idf[codes], self.dropout, self.training)
+        features = F.embedding_bag(
+            codes, self.embedding.weight, per_sample_weights=F.normalize(weights, dim=1), mode="sum", padding_idx=0
+        )
+        return features if mix is None else mix(features)
 
 
 @part

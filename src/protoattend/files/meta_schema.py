@@ -45,7 +45,8 @@ _COLUMN = record(
     {"mean": number(), "scale": positive, "log_offset": maybe(number())},
 )
 _IMAGES = record({"channels": one_of(1, 3, 4), "height": _SIZE, "width": _SIZE, "low": number(), "high": number()})
-_TEXTS = either(record({"names": listed(text())}), record({"length": _SIZE}))
+_GRAMS = record({"vocabulary": both(listed(text()), distinct), "length": _SIZE})
+_TEXTS = either(record({"names": listed(text())}), _GRAMS, record({"length": _SIZE}))
 _TABLE = record({"columns": listed(_COLUMN), "names": both(listed(text()), distinct), "named": flag})
 _KINDS = {"images": _IMAGES, "text": _TEXTS, "table": _TABLE}
 
@@ -87,7 +88,7 @@ _TRAINED: dict[str, Rule] = {
     "classes": _CLASSES,
     "history": record({"records": listed(_EPOCH), "best_epoch": whole()}),
 }
-_READING = maybe(mapping(maybe(text())))
+_READING = maybe(mapping(maybe(either(flag, text()))))
 _CLASSIFIER = record(
     _HEAD
     | _TRAINED

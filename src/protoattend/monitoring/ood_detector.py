@@ -223,7 +223,20 @@ class OodDetector:
         -------
         ndarray of shape (n,)
         """
-        above = len(self.reference) - np.searchsorted(self.reference, self.score(X), side="left")
+        return self.p_values_of(self.score(X))
+
+    def p_values_of(self, scores: np.ndarray) -> np.ndarray:
+        """Return the p-values of scores that `score` gave, without computing these again.
+
+        Parameters
+        ----------
+        scores : ndarray of shape (n,)
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+        above = len(self.reference) - np.searchsorted(self.reference, scores, side="left")
         return (above + 1) / (len(self.reference) + 1)
 
 

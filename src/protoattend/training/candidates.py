@@ -155,11 +155,12 @@ def make_candidates(
     n_rows: int,
     n_candidates: int | None,
     batch_size: int,
-    normalize: str,
+    reencode: bool,
 ) -> Candidates:
     """Return the candidates called `name`; n_candidates=None lets them choose how many.
 
-    `shuffled` gives the `n_rows` rows of an epoch in random order, and `fetch` the samples and labels at rows.
+    `shuffled` gives the `n_rows` rows of an epoch in random order, and `fetch` the samples and labels at rows. Where
+    sampled candidates are many, `reencode` has gradient go only through those that get weight (by sparsemax).
     """
     if n_candidates is not None and not 2 <= n_candidates < n_rows:
         raise UserError(
@@ -170,7 +171,7 @@ def make_candidates(
     if name == "sampled":
         # Two at least: of one candidate only, the input itself might be drawn.
         size = n_candidates or max(2, min(1024, n_rows - 1))
-        pays = normalize == "sparsemax" and size >= WORTH_REENCODING * batch_size
+        pays = reencode and size >= WORTH_REENCODING * batch_size
         return Sampled(fetch, shuffled, size, reencoded if pays else fresh)
     if name == "bank":
         return Bank(n_candidates or BATCHES_IN_BANK * batch_size)

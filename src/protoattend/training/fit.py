@@ -22,7 +22,8 @@ from protoattend.database.n_prototypes import temperature_for
 from protoattend.database.readings import Readings, choose_readings
 from protoattend.database.rows import unedited_rows
 from protoattend.database.store import CandidateDatabase
-from protoattend.encoders.sketch import TextSketch, make_sketch
+from protoattend.encoders.parts import show
+from protoattend.encoders.sketch import make_sketch
 from protoattend.parallel import ranks
 from protoattend.training import checkpoint, workers
 from protoattend.training.candidates import Candidates, make_candidates
@@ -114,7 +115,7 @@ def _candidates(settings: Settings, setup: Setup) -> Candidates:
         n_rows=data.rows_of_an_epoch,
         n_candidates=settings.n_candidates,
         batch_size=setup.plan.batch_size,
-        normalize=settings.normalize,
+        reencode=settings.normalize == "sparsemax" and setup.plan.recipe.reencode,
     )
 
 
@@ -156,10 +157,9 @@ def _with_likeness(setup: Setup, encoded: Encoded) -> Encoded:
     if sketch is None:
         return encoded
     samples = setup.whole.candidates().samples
-    if isinstance(sketch, TextSketch):
-        sketch.learn_from(samples)
+    show(sketch, samples)
     width = int(sketch.width)  # type: ignore[arg-type]
-    rank = RANK_OF_TEXTS if isinstance(sketch, TextSketch) else RANK
+    rank = RANK_OF_TEXTS if setup.whole.inputs.kind == "text" else RANK
     likeness = Likeness(sketch, min(rank, width))
     setup.model.likeness = likeness
     with torch.no_grad():

@@ -48,6 +48,8 @@ def make_optimizers(model: ProtoAttend, plan: TrainingPlan) -> Optimizers:
     with Adam, since attention gives them gradients of any size, those of queries and keys at a higher rate.
     """
     groups = parameter_groups(model, plan.learning_rate)
+    if plan.recipe.weight_decay_on == "filters":
+        groups = _decaying_filters_alone(model, groups)
     own = _trained_from_scratch(model.encoder) if plan.recipe.optimizer == "sgd" else []
     if not own:
         return Optimizers([_by_adam(groups, plan)])
@@ -61,6 +63,18 @@ def make_optimizers(model: ProtoAttend, plan: TrainingPlan) -> Optimizers:
 
 def _by_adam(groups: list[dict[str, Any]], plan: TrainingPlan) -> torch.optim.Optimizer:
     return torch.optim.Adam(groups, weight_decay=plan.recipe.weight_decay, fused=True)
+
+
+def _decaying_filters_alone(model: nn.Module, groups: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the groups with all that is no filter of a convolution in groups of its own, which do not decay."""
+    filters = {module.weight for module in model.modules() if isinstance(module, nn.modules.conv._ConvNd)}
+    split = []
+    for group in groups:
+        split += [
+            group | {"params": [p for p in group["params"] if p in filters]},
+            group | {"params": [p for p in group["params"] if p not in filters], "weight_decay": 0.0},
+        ]
+    return [group for group in split if group["params"]]
 
 
 def _by_sgd(encoder: nn.Module, own: list[nn.Parameter], rate: float, decay: float) -> torch.optim.Optimizer:

@@ -58,6 +58,16 @@ class Prepared:
         """Return which rows of the database training has not seen: their positions there."""
         return self.held_out[torch.from_numpy(self._in_database())].nonzero().squeeze(1)
 
+    def with_database_of(self, size: int | None, generator: torch.Generator) -> Prepared:
+        """Return the same with so many rows in the database at the most, chosen at random; None leaves it as it is."""
+        rows = np.flatnonzero(self.sample_weight)
+        if size is None or size >= len(rows):
+            return self
+        left_out = rows[torch.randperm(len(rows), generator=generator)[size:].numpy()]
+        counts = self.sample_weight.copy()
+        counts[left_out] = 0
+        return replace(self, sample_weight=counts)
+
     def _in_database(self) -> np.ndarray:
         return np.searchsorted(self.used, np.flatnonzero(self.sample_weight))
 

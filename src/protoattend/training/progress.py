@@ -1,43 +1,41 @@
-"""A progress bar with the loss terms, both accuracies and the prototype count."""
+"""How long work shows its progress: a bar on a terminal, else a line every half minute; always on standard error."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING, Protocol
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
 
-from protoattend.training.loop import Step
+if TYPE_CHECKING:  # who waits for a download need not wait for torch
+    from protoattend.training.loop import Step
+
+EVERY = 30.0  # seconds between lines where there is no terminal, as in a log
+
+
+class Show(Protocol):
+    def __call__(self, done: int, total: int | None = None, state: str = "") -> None:
+        """Show that so many are done, of how many if that is news, and in which state it is."""
 
 
 @contextmanager
-def counting_bar(verbose: int, total: int, title: str) -> Iterator[Callable[[int], None]]:
-    """Yield a callback that hears how many of `total` rows are done; with verbose=0 it does nothing."""
-    if not verbose:
-        yield lambda done: None
-        return
-    columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, transient=verbose < 2) as progress:
-        task = progress.add_task(title, total=total)
-        yield lambda done: progress.update(task, completed=done)
+def counting_bar(verbose: int, total: int | None, title: str) -> Iterator[Show]:
+    """Yield a callback that hears how many of `total` things are done; with verbose=0 it does nothing."""
+    with _shown(verbose, title, total, (BarColumn(bar_width=24), MofNCompleteColumn(), TimeRemainingColumn())) as show:
+        yield show
 
 
 @contextmanager
 def progress_bar(verbose: int, max_epochs: int, title: str) -> Iterator[Callable[[Step], None]]:
-    """Yield the callback for the loop; with verbose=0 it does nothing."""
-    if not verbose:
-        yield lambda step: None
-        return
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=24),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[state]}"),
-    )
-    with Progress(*columns, transient=verbose < 2) as progress:
-        task = progress.add_task(title, total=None, state="")
+    """Yield the callback for the loop: loss terms, both accuracies and prototypes; with verbose=0 it does nothing."""
+    columns = (BarColumn(bar_width=24), TimeRemainingColumn(), TextColumn("{task.fields[state]}"))
+    with _shown(verbose, title, None, columns) as show:
 
-        def show(step: Step) -> None:
+        def on_step(step: Step) -> None:
             terms = " ".join(f"{name} {value:.3f}" for name, value in step.losses.items())
             state = f"epoch {step.epoch + 1}/{max_epochs}  loss: {terms}"
             if step.metrics is not None:
@@ -45,6 +43,42 @@ def progress_bar(verbose: int, max_epochs: int, title: str) -> Iterator[Callable
                 state += f"  accuracy: self {m.self_accuracy:.3f} prototype {m.prototype_accuracy:.3f}"
                 if m.median_prototypes == m.median_prototypes:
                     state += f"  prototypes {m.median_prototypes:.0f}"
-            progress.update(task, total=step.total, completed=step.step, state=state)
+            show(step.step, step.total, state)
 
-        yield show
+        yield on_step
+
+
+@contextmanager
+def _shown(verbose: int, title: str, total: int | None, columns: tuple[ProgressColumn, ...]) -> Iterator[Show]:
+    """Yield what shows progress, going by `verbose` and by whether anybody is looking."""
+    console = Console(stderr=True)
+    if not verbose:
+        yield lambda done, total=None, state="": None
+    elif console.is_terminal or console.is_jupyter:
+        with Progress(TextColumn("{task.description}"), *columns, console=console, transient=verbose < 2) as progress:
+            task = progress.add_task(title, total=total, state="")
+            yield lambda done, total=None, state="": progress.update(task, completed=done, total=total, state=state)
+    else:
+        lines = _Lines(console, title, total)
+        yield lines
+        if verbose > 1:
+            lines.print()
+
+
+class _Lines:
+    """Progress as lines of text, none before half a minute has passed."""
+
+    def __init__(self, console: Console, title: str, total: int | None) -> None:
+        self.console, self.title, self.total = console, title, total
+        self.done, self.state, self.last = 0, "", time.monotonic()
+
+    def __call__(self, done: int, total: int | None = None, state: str = "") -> None:
+        self.done, self.total, self.state = done, total or self.total, state
+        if time.monotonic() - self.last >= EVERY:
+            self.print()
+
+    def print(self) -> None:
+        self.last = time.monotonic()
+        count = f"{self.done}/{self.total}" if self.total else str(self.done)
+        line = f"{self.title}: {count}  {self.state}".rstrip()
+        self.console.print(escape(line), soft_wrap=True, highlight=False)

@@ -6,6 +6,7 @@ import copy
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,10 +18,10 @@ from protoattend.config import BATCH_SIZE, LEARNING_RATE, Settings, TrainingPlan
 from protoattend.core.model import ProtoAttend
 from protoattend.core.objectives import SELF, objective
 from protoattend.data.augment import Augmentation
-from protoattend.data.inputs import Inputs, fit_inputs
+from protoattend.data.inputs import Inputs, Reading, fit_inputs
 from protoattend.data.samples import Samples, chunks, subset
 from protoattend.data.weights import warn_of_unusual_weights
-from protoattend.encoders.build import Encoder, build_encoder, count_features, rows_at_once, wrap_encoder
+from protoattend.encoders.build import Encoder, adapt, build_encoder, count_features, rows_at_once, wrap_encoder
 from protoattend.encoders.pretrained import Frozen, Pretrained, require_finite
 from protoattend.encoders.test_time_augmentation import TestTimeAugmentation
 from protoattend.errors import UserError
@@ -62,11 +63,11 @@ def set_up(settings: Settings, X: Any, y: Any, sample_weight: Any, generator: to
         generator=generator,
         sample_weight=sample_weight,
         undersample=settings.undersample,
-    )
+    ).with_database_of(settings.training_recipe.database_size, generator)
     if settings.normalize == "sparsemax":
         warn_of_unusual_weights(whole.sample_weight)
     encoder = make_encoder(settings, whole)
-    augment = make_augment(settings.augment, whole.inputs, encoder)
+    augment = make_augment(settings.augment, whole.inputs, encoder, cutout=settings.training_recipe.cutout)
     plan = make_plan(settings, whole.train.rows_of_an_epoch, kind=whole.inputs.kind, encoder=encoder)
     device = resolve_device(settings.device)
     trained, prepared = _cache_features(encoder, whole, device=device, verbose=settings.verbose)
@@ -78,7 +79,10 @@ def set_up(settings: Settings, X: Any, y: Any, sample_weight: Any, generator: to
         normalize=settings.normalize,
         # Without a self term, attention is the encoder's only teacher.
         attention_weight=plan.recipe.attention_weight if SELF in objective(plan.objective) else 1.0,
-    ).to(device)
+    )
+    if not plan.recipe.keys_of_one_length:
+        model.free_keys()
+    model.to(device)
     class_weight = class_weights(settings.class_weight, prepared.train, prepared.classes, device)
     return Setup(whole, prepared, encoder, model, plan, augment, class_weight)
 
@@ -122,14 +126,17 @@ def make_encoder(settings: Settings, prepared: Prepared) -> Encoder:
         made = wrap_encoder(copy.deepcopy(encoder), inputs.kind, inputs.form(), width)
     else:
         made = build_encoder(encoder, inputs.kind, inputs.form())
-    made.test_time_augmentation = _check_augmentation(settings.training_recipe.test_time_augmentation, made, inputs)
+    recipe = settings.training_recipe
+    adapt(made, layer_norm=recipe.layer_norm, each_image=recipe.standardize == "image")
+    made.test_time_augmentation = _check_augmentation(recipe.test_time_augmentation, made, inputs)
     made.learn_from(samples)
     return made
 
 
-def make_augment(augment: Any, inputs: Inputs, encoder: Encoder) -> Augment | None:
+def make_augment(augment: Any, inputs: Inputs, encoder: Encoder, *, cutout: float) -> Augment | None:
     """Return what is done to a training batch: "auto" shifts images a little and blots out a square, None does nothing.
 
+    The square has `cutout` of the image's side.
     What is partly hidden could be of several classes: it teaches attention to be less confident. A frozen encoder sees
     every sample once, before training, as it is.
     """
@@ -146,7 +153,7 @@ def make_augment(augment: Any, inputs: Inputs, encoder: Encoder) -> Augment | No
     if inputs.kind != "images" or isinstance(encoder.front, Frozen):
         return None
     size = min(inputs.form()["height"], inputs.form()["width"])
-    return Augmentation(padding=max(1, round(size / 14)), cutout=round(0.35 * size))
+    return Augmentation(padding=max(1, round(size / 14)), cutout=round(cutout * size))
 
 
 def make_plan(settings: Settings, n_rows: int, *, kind: str, encoder: Encoder) -> TrainingPlan:
@@ -175,9 +182,16 @@ def make_plan(settings: Settings, n_rows: int, *, kind: str, encoder: Encoder) -
 
 def _input_learner(settings: Settings) -> Callable[[Any], Inputs]:
     """Return what learns the form of X, given which columns are codes, and an encoder that may have a tokenizer."""
-    tokenizer = settings.encoder.tokenizer if isinstance(settings.encoder, Pretrained) else None
-    fixed = settings.training_recipe.fixed_columns
-    return lambda X: fit_inputs(X, categorical=settings.categorical_features, fixed=fixed, tokenizer=tokenizer)
+    encoder, recipe = settings.encoder, settings.training_recipe
+    length = recipe.text_length if isinstance(recipe.text_length, int) else None
+    reading = Reading(
+        categorical=settings.categorical_features,
+        fixed=recipe.fixed_columns,
+        texts="n-grams" if encoder == "n-grams" or (encoder == "auto" and length is None) else "characters",
+        text_length=length,
+        tokenizer=encoder.tokenizer if isinstance(encoder, Pretrained) else None,
+    )
+    return partial(fit_inputs, reading=reading)
 
 
 def _check_augmentation(given: TestTimeAugmentation | None, encoder: Encoder, inputs: Inputs) -> TestTimeAugmentation:
