@@ -166,7 +166,7 @@ def run(minutes: float) -> dict[str, Any]:
         "api": len(made),
         "raw_api": sum(map(bool, made)),
         "threads_wrong": raced.wrong + len(raced.failures),
-        "threads": {"shown": raced.shown, "edits": raced.edits, "seconds": seconds["threads"]},
+        "race": {"shown": raced.shown, "edits": raced.edits, "seconds": seconds["threads"]},
         "failures": [*failed[:NAMED], *filter(None, [*lost, *made, *raced.failures])][: 4 * NAMED],
     }
 

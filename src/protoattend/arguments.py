@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Mapping
 from numbers import Integral, Real
@@ -14,20 +13,20 @@ from protoattend.errors import UserError
 
 
 def check_count(value: Any, name: str, *, low: int = 1) -> int:
-    """Return a whole number of at least `low`, numpy's too.
+    """Return an integer of at least `low`, numpy's too.
 
     >>> check_count("5", "top")
     Traceback (most recent call last):
-    protoattend.errors.UserError: top must be a whole number of at least 1, but got '5'.
+    protoattend.errors.UserError: top must be an integer of at least 1, but got '5'.
     """
     if not isinstance(value, Integral) or isinstance(value, (bool, np.bool_)) or value < low:
-        raise UserError(f"{name} must be a whole number of at least {low}, but got {_shown(value)}.")
+        raise UserError(f"{name} must be an integer of at least {low}, but got {_shown(value)}.")
     return int(value)
 
 
 def check_number(value: Any, name: str) -> float:
-    """Return a real number that is not NaN."""
-    if not isinstance(value, Real) or isinstance(value, (bool, np.bool_)) or math.isnan(value):
+    """Return a real number, numpy's too; who asks for a range refuses NaN."""
+    if not isinstance(value, Real) or isinstance(value, (bool, np.bool_)):
         raise UserError(f"{name} must be a number, but got {_shown(value)}.")
     return float(value)
 

@@ -29,7 +29,7 @@ def most_attended(received: np.ndarray, labels: np.ndarray, n: int) -> np.ndarra
     array([1, 2, 3])
     """
     present, counts = np.unique(labels, return_counts=True)
-    if not len(present) <= check_count(n, "n") <= len(labels):
+    if not len(present) <= check_count(n, "n", low=0) <= len(labels):
         raise UserError(
             f"n must be from {len(present)}, one candidate for each class there is, to {len(labels)}, the size of the "
             f"database, but got {n}."

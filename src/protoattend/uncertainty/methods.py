@@ -105,6 +105,8 @@ class UncertaintyMethods:
         True
         """
         least = check_number(min_confidence, "min_confidence")
+        if least != least:
+            raise UserError("min_confidence must be a number from 0 to 1, but got NaN; choose it by threshold_for.")
         decisions = self._decide(X)
         return self.classes_[decisions.predicted.numpy()], decisions.confidence.numpy() >= least
 
