@@ -73,15 +73,19 @@ def test_a_bad_setting_is_refused_before_any_work(name: str, value: Any, message
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("mixup", 1.5, "mixup must be a number from 0 to 1, but got mixup=1.5"),
-        ("label_smoothing", 1, "label_smoothing must be a number from 0 to below 1"),
+        ("mixup", 1.5, "mixup must be 'auto' or a number from 0 to 1, but got mixup=1.5"),
+        ("label_smoothing", 1, "label_smoothing must be 'auto' or a number from 0 to below 1"),
         ("weight_decay", "0.1", "weight_decay must be a number of at least 0"),
         ("attention_weight", 0, "attention_weight must be a number above 0"),
         ("attention_target", "labels", "did you mean 'label'"),
-        ("optimizer", "adamw", "optimizer must be one of 'adam', 'sgd'"),
+        ("optimizer", "adamw", "optimizer must be one of 'auto', 'adam', 'sgd'"),
         ("schedule", "cosine", "schedule must be OneCycle"),
         ("patience", 0, "patience must be None or an integer of at least 1"),
-        ("test_time_augmentation", {"mirror": True}, "test_time_augmentation must be None or TestTimeAugmentation"),
+        (
+            "test_time_augmentation",
+            {"mirror": True},
+            "test_time_augmentation must be 'auto' or None or TestTimeAugmentation",
+        ),
         ("fixed_columns", {"age": 3}, "fixed_columns must be None or"),
         ("compile", 1, "compile must be True or False"),
         ("clip_norm", 0, "clip_norm must be a number above 0"),
@@ -167,7 +171,7 @@ def test_a_batch_size_that_is_given_is_kept(wine: Any) -> None:
 
 def test_fields_of_the_recipe_are_parameters() -> None:
     clf = ProtoAttendClassifier()
-    assert clf.get_params()["recipe__mixup"] == 1.0
+    assert clf.get_params()["recipe__mixup"] == "auto"
     assert "recipe__mixup" not in clf.get_params(deep=False)
     clf.set_params(recipe__mixup=0.5, d_att=4)
     assert (clf.recipe, clf.d_att) == (Recipe(mixup=0.5), 4)

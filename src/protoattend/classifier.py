@@ -81,10 +81,12 @@ class ProtoAttendClassifier(ExplainMethods, UncertaintyMethods, MonitoringMethod
         "auto" takes CUDA, then MPS, then the CPU.
     n_processes : int, default=1
         How many processes train together, on this machine (torchrun can start them on many).
+    n_threads : int or "auto", default="auto"
+        Threads of each process in training. "auto" takes one where steps are small, for which several only wait.
     random_state : int, RandomState or None, default=None
         The seed.
     verbose : int, default=1
-        0 is silent, 1 shows progress, 2 leaves it standing.
+        0 is silent, 1 says what was chosen and shows progress, 2 leaves it standing.
 
     Attributes
     ----------
@@ -112,8 +114,6 @@ class ProtoAttendClassifier(ExplainMethods, UncertaintyMethods, MonitoringMethod
     >>> explanation.prediction, len(explanation.prototypes) > 0
     (np.int64(0), True)
     """
-
-    # -- learning -----------------------------------------------------------------------------------------------------
 
     def fit(
         self,
@@ -253,8 +253,6 @@ class ProtoAttendClassifier(ExplainMethods, UncertaintyMethods, MonitoringMethod
         """
         logits = self._decide(X, confidence=False).logits.numpy()
         return logits[:, 1] - logits[:, 0] if len(self.classes_) == 2 else logits
-
-    # -- keeping ------------------------------------------------------------------------------------------------------
 
     def save(self, folder: str | os.PathLike[str], *, excerpts: bool = False) -> None:
         """Write model and database into a folder, wholly or not at all.

@@ -14,6 +14,7 @@ from protoattend.config import RECIPES, Recipe, Settings
 from protoattend.encoders.pretrained import Pretrained
 from protoattend.errors import UserError, choose
 
+MOST_LETTERS, MOST_NAMES = 200, 6  # of a setting and of classes that are shown
 _RECIPE = "recipe__"  # before the name of one of its fields, as in a grid search
 
 
@@ -43,6 +44,7 @@ class Estimator(ClassifierMixin, BaseEstimator):
         validation_fraction: float = Settings.validation_fraction,
         device: str = Settings.device,
         n_processes: int = Settings.n_processes,
+        n_threads: int | str = Settings.n_threads,
         random_state: int | np.random.RandomState | None = Settings.random_state,
         verbose: int = Settings.verbose,
     ) -> None:
@@ -67,6 +69,7 @@ class Estimator(ClassifierMixin, BaseEstimator):
         self.validation_fraction = validation_fraction
         self.device = device
         self.n_processes = n_processes
+        self.n_threads = n_threads
         self.random_state = random_state
         self.verbose = verbose
 
@@ -138,8 +141,69 @@ class Estimator(ClassifierMixin, BaseEstimator):
         """Return the parameters, checked."""
         return Settings(**self.get_params(deep=False))
 
+    def _html_repr(self) -> str:
+        """Return what a notebook shows: once fitted, what came of it, and before that scikit-learn's diagram."""
+        if not hasattr(self, "history_"):
+            return super()._html_repr()
+        from protoattend.viz.notebook import classifier_cell
+
+        settings = as_words(changed_settings(self))
+        title = f"{type(self).__name__}, fitted"
+        return classifier_cell(self._facts(), self.history_.charts(), settings, title=title)
+
+    def _facts(self) -> dict[str, tuple[str, str]]:
+        """Return what came of a fit, by name: a number and what is to be known with it."""
+        history = self.history_
+        kept = history[history.best_epoch].metrics
+        facts = {
+            "Classes": (f"{len(self.classes_):,}", _listed(self.classes_)),
+            "Epochs": (
+                f"{len(history):,}",
+                f"{history.seconds:.1f} s of steps; epoch {history.best_epoch + 1} was kept",
+            ),
+        }
+        if hasattr(self, "database_"):
+            facts = {"Candidates": (f"{len(self.database_):,}", f"read as {self.inputs_.kind}")} | facts
+        if kept is not None:
+            facts["Right on rows held out"] = (f"{100 * kept.prototype_accuracy:.1f} %", f"of {kept.n_samples:,} rows")
+        return facts
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True  # a missing value, handled
         tags.non_deterministic = self.random_state is None
         return tags
+
+
+def changed_settings(estimator: Estimator) -> dict[str, Any]:
+    """Return the parameters that differ from their defaults; fields of the recipe as `recipe__mixup`.
+
+    >>> changed_settings(Estimator(d_att=8, recipe=Recipe(mixup=0.5)))
+    {'d_att': 8, 'recipe__mixup': 0.5}
+    """
+    params, recipe = estimator.get_params(deep=False), estimator._own_recipe()
+    own = [each for each in fields(Settings) if each.name not in ("recipe", "verbose")]
+    changed = {each.name: params[each.name] for each in own if _differs(params[each.name], each.default)}
+    for each in fields(Recipe):
+        if _differs(getattr(recipe, each.name), each.default):
+            changed[f"{_RECIPE}{each.name}"] = getattr(recipe, each.name)
+    return changed
+
+
+def as_words(settings: Mapping[str, Any]) -> dict[str, str]:
+    """Return settings as a person reads them; a module of one's own is named by its class."""
+    return {name: _written(value) for name, value in settings.items()}
+
+
+def _differs(value: Any, default: Any) -> bool:
+    return value is not default and not (isinstance(value, type(default)) and bool(value == default))
+
+
+def _written(value: Any) -> str:
+    text = type(value).__name__ if isinstance(value, nn.Module) else str(value)
+    return text if len(text) <= MOST_LETTERS else text[:MOST_LETTERS] + " …"
+
+
+def _listed(classes: np.ndarray) -> str:
+    more = len(classes) - MOST_NAMES
+    return ", ".join(map(str, classes[:MOST_NAMES])) + (f" and {more:,} more" if more > 0 else "")

@@ -87,10 +87,7 @@ def save(saved: Saved, folder: str | os.PathLike[str], *, excerpts: bool = False
 def load(
     folder: str | os.PathLike[str], own: nn.Module | Pretrained | None, image_roots: tuple[str, ...] = ()
 ) -> Saved:
-    """Read a classifier from its folder, checked; `own` is the module it was trained with, where it was one.
-
-    Images that it points to are read under `image_roots` alone.
-    """
+    """Read a classifier, checked; `own` is the module of fit, and images are read under `image_roots` alone."""
     require_float32()
     path = Path(check_path(folder, "folder"))
     return read_whole(path, lambda: _load(path, own, image_roots))
@@ -297,7 +294,9 @@ def _recipe_to_json(recipe: Recipe) -> dict[str, Any]:
     columns = {name: asdict(column) for name, column in (recipe.fixed_columns or {}).items()} or None
     return values | {
         "schedule": schedule,
-        "test_time_augmentation": augmentation and asdict(augmentation),
+        "test_time_augmentation": asdict(augmentation)
+        if isinstance(augmentation, TestTimeAugmentation)
+        else augmentation,
         "fixed_columns": columns,
     }
 
@@ -333,7 +332,7 @@ def _recipe_from_json(content: Mapping[str, Any]) -> Recipe:
         if name not in SCHEDULES:
             warnings.warn(f"the schedule {name} is your own and was not saved; a new fit has OneCycle().", stacklevel=5)
         given["schedule"] = SCHEDULES.get(name, OneCycle)(**arguments)
-    if given.get("test_time_augmentation"):
+    if isinstance(given.get("test_time_augmentation"), dict):
         given["test_time_augmentation"] = TestTimeAugmentation(**given["test_time_augmentation"])
     if given.get("fixed_columns"):
         given["fixed_columns"] = {name: Column.from_json(column) for name, column in given["fixed_columns"].items()}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -45,6 +47,22 @@ class Ranks:
                 "larger one, or use fewer processes."
             )
         return count - count % self.size
+
+
+@contextmanager
+def threads(count: int) -> Iterator[None]:
+    """Inside the block, torch works with so many threads.
+
+    >>> with threads(1):
+    ...     torch.get_num_threads()
+    1
+    """
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def ranks() -> Ranks:

@@ -62,5 +62,5 @@ def test_an_encoder_without_weights_leaves_sgd_nothing() -> None:
 
 
 def test_unknown_name() -> None:
-    with pytest.raises(UserError, match="optimizer must be one of 'adam', 'sgd', but got 'adamw'"):
+    with pytest.raises(UserError, match="optimizer must be one of 'auto', 'adam', 'sgd', but got 'adamw'"):
         Recipe(optimizer="adamw")

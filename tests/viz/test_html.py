@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import re
 from base64 import b64decode
-from html.parser import HTMLParser
 
 import numpy as np
 import pytest
@@ -16,39 +15,7 @@ from protoattend.explain.explanations import Explanation, Explanations, Prototyp
 from protoattend.viz.decisions import shown_decision
 from protoattend.viz.html import fragment, page
 
-VOID = {"meta", "img", "col", "br", "link"}
-
-
-class Reader(HTMLParser):
-    """Collects tags, attributes and text; fails on a tag closed out of turn."""
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.tags: list[tuple[str, dict[str, str]]] = []
-        self.text = ""
-        self.feed(html)
-        self.close()
-        assert not self.open, f"never closed: {self.open}"
-        self.text = " ".join(self.text.split())
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, {name: value or "" for name, value in attrs}))
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        if "style" not in self.open:
-            self.text += data
-
-    def named(self, tag: str) -> list[dict[str, str]]:
-        return [attributes for name, attributes in self.tags if name == tag]
-
-    def classed(self, name: str) -> list[str]:
-        return [tag for tag, attributes in self.tags if name in attributes.get("class", "").split()]
+from .pages import Reader
 
 
 def explained(kind, own, others, *, prediction="cat", label=None, more=()):

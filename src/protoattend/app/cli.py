@@ -16,6 +16,7 @@ VERBS = (
     "predict",
     "explain",
     "evaluate",
+    "report",
     "threshold",
     "labels",
     "ood",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
@@ -11,14 +11,18 @@ from rich.console import Console
 from rich.table import Table
 
 from protoattend.app.demo_data import DemoSet, demo_sets
-from protoattend.app.report import Section, write_report
+from protoattend.app.report.decisions import example_blocks
+from protoattend.app.report.measured import SHARES, Measured, measure
+from protoattend.app.report.write import SUBTITLE, write_report
 from protoattend.baselines.plain import PlainClassifier
 from protoattend.classifier import ProtoAttendClassifier
-from protoattend.explain.explanations import Explanations
 from protoattend.files.meta import write_json
+from protoattend.files.writing import write_text
 from protoattend.uncertainty.selective import accuracy_at_coverage
+from protoattend.viz.blocks import Charts, Fact, Facts, Link, Page, Section
+from protoattend.viz.blocks import Table as ReportTable
+from protoattend.viz.html import report
 
-SHARES = (0.5, 0.9, 0.95)
 EPOCHS = {"docstrings": 10}  # texts take long; the others train as long as by default
 
 
@@ -56,55 +60,64 @@ def run_demo(out: Path, console: Console, *, random_state: int = 0) -> Path:
         sections.append(section)
     console.print(_table(results))
     write_json(out / "results.json", [asdict(result) for result in results])
-    report = write_report(out / "report.html", "ProtoAttend: decisions from real examples", sections)
-    console.print(f"{time.perf_counter() - started:.0f} s in all. Pictures in {out}/")
-    console.print(f"Report: {report.resolve()}", soft_wrap=True)
-    return report
+    overview = out / "report.html"
+    page = Page("Decisions from real examples", SUBTITLE, [_summary(results), *sections])
+    write_text(overview, report(page))
+    names = ", ".join(f"{result.name}.html" for result in results)
+    console.print(f"{time.perf_counter() - started:.0f} s in all. Pictures, and a report of each: {out}/ ({names})")
+    console.print(f"Report: {overview.resolve()}", soft_wrap=True)
+    return overview
 
 
 def _run(data: DemoSet, out: Path, random_state: int) -> tuple[DemoResult, Section]:
     epochs = EPOCHS.get(data.name, "auto")
     plain = PlainClassifier(max_epochs=epochs, random_state=random_state).fit(data.X_train, data.y_train)
     clf = ProtoAttendClassifier(max_epochs=epochs, random_state=random_state).fit(data.X_train, data.y_train)
-    explained = zip(clf.explain(data.X_test), data.y_test, strict=True)
-    explanations = Explanations(tuple(replace(e, label=y) for e, y in explained), clf.inputs_.kind)
-    confidence = np.array([e.confidence for e in explanations])
-    right = np.array([e.prediction for e in explanations]) == data.y_test
-    result = DemoResult(
+    measured = measure(clf, data.X_test, data.y_test)
+    result = _measure(data, plain, measured)
+    typical = _typical(measured, data.y_test)
+    measured.explained(typical).plot(out / f"{data.name}.png")
+    clf.history_.plot().figure.savefig(out / f"{data.name}-training.png", dpi=110)
+    write_report(clf, data.X_test, data.y_test, out / f"{data.name}.html", title=data.question, baseline=plain)
+    facts = Facts(tuple(Fact(name, value) for name, value in _facts(result).items()))
+    blocks = [facts, Charts(clf.history_.charts()), *example_blocks(measured)]
+    blocks.append(Link(f"The whole report on {data.name}", f"{data.name}.html"))
+    return result, Section(data.name.capitalize(), data.question, blocks)
+
+
+def _measure(data: DemoSet, plain: PlainClassifier, measured: Measured) -> DemoResult:
+    confidence, right = measured.decided.confidence, measured.correct
+    return DemoResult(
         name=data.name,
         n_train=len(data.y_train),
         n_test=len(data.y_test),
         plain_accuracy=float(plain.score(data.X_test, data.y_test)),
         accuracy=float(right.mean()),
         plain_seconds=plain.history_.seconds,
-        seconds=clf.history_.seconds,
-        prototypes=tuple(float(np.median([e.n_prototypes(share) for e in explanations])) for share in SHARES),
+        seconds=measured.clf.history_.seconds,
+        prototypes=tuple(float(np.median(measured.decided.counts[share])) for share in SHARES),
         confidence_right=float(confidence[right].mean()),
         confidence_wrong=float(confidence[~right].mean()) if (~right).any() else float("nan"),
         accuracy_at_95_coverage=accuracy_at_coverage(confidence, right, 0.95),
     )
-    typical, uncertain, wrong = _choose(confidence, right, data.y_test)
-    explanations[typical].plot(out / f"{data.name}.png")
-    clf.history_.plot().figure.savefig(out / f"{data.name}-training.png", dpi=110)
-    section = Section(
-        title=data.name,
-        question=data.question,
-        facts=_facts(result),
-        parts=(
-            ("Typical decisions", explanations[typical]),
-            ("The least confident decisions", explanations[uncertain]),
-            ("Wrong decisions", explanations[wrong]),
-        ),
-    )
-    return result, section
 
 
-def _choose(confidence: np.ndarray, right: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return positions of a typical right decision for some classes, of the least confident ones, and of wrong ones."""
-    order = np.argsort(-confidence, kind="stable")
+def _typical(measured: Measured, y: np.ndarray) -> np.ndarray:
+    """Return positions of a right decision of median confidence, for some classes."""
+    confidence, right = measured.decided.confidence, measured.correct
     by_class = [np.flatnonzero(right & (y == label)) for label in np.unique(y)]
     typical = [some[np.argsort(confidence[some])[len(some) // 2]] for some in by_class if len(some)]
-    return np.array(typical[:5]), order[::-1][:2], order[~right[order]][:2]
+    return np.array(typical[:5], dtype=int)
+
+
+def _summary(results: list[DemoResult]) -> Section:
+    facts = [_facts(result) for result in results]
+    rows = tuple((name, *(column[name] for column in facts)) for name in facts[0])
+    numbers = frozenset(range(1, len(results) + 1))
+    columns = ("Measured", *(result.name for result in results))
+    table = ReportTable("On test rows, unseen in training.", columns, rows, numbers)
+    lead = "The same encoder, trained plainly and to decide from prototypes, on images, a table and texts."
+    return Section("Summary", lead, [table])
 
 
 def _facts(result: DemoResult) -> dict[str, str]:

@@ -14,6 +14,7 @@ from protoattend.config import Settings
 from protoattend.data.samples import chunks
 from protoattend.encoders.build import rows_at_once
 from protoattend.estimator import Estimator
+from protoattend.parallel import threads
 from protoattend.training.evaluation import evaluate_plain
 from protoattend.training.loop import train
 from protoattend.training.losses import plain_terms
@@ -85,7 +86,10 @@ class PlainClassifier(Estimator):
             setup = set_up(settings, X, y, sample_weight, generator)
             validation = setup.prepared.validation_rows(setup.class_weight)
             training_weight = setup.prepared.training_weight(setup.device)
-            with progress_bar(settings.verbose, setup.plan.max_epochs, "plain encoder") as on_step:
+            with (
+                threads(setup.n_threads),
+                progress_bar(settings.verbose, setup.plan.max_epochs, "plain encoder") as on_step,
+            ):
                 self.history_ = train(
                     setup.model,
                     setup.prepared.train,

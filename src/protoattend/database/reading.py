@@ -77,6 +77,21 @@ class ReadableDatabase:
     def __len__(self) -> int:
         return len(self._rows)
 
+    def _repr_html_(self) -> str:
+        from protoattend.viz.notebook import database_cell
+
+        rows = self._rows
+        labels = rows.labels.numpy()
+        counts = np.bincount(labels, minlength=len(self.classes.values))
+        example = [int(np.flatnonzero(labels == c)[0]) if counts[c] else -1 for c in range(len(counts))]
+        return database_cell(
+            self.classes.values,
+            counts,
+            edited=int(rows.edited.sum()),
+            sample=lambda c: None if example[c] < 0 else preview(rows, self.inputs, example[c]),
+            kind=self.inputs.kind,
+        )
+
     @property
     def readings(self) -> Readings | None:
         """How confidence and probabilities are read; None is by the weights and logits that decide, as in the paper."""

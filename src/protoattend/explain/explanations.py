@@ -253,14 +253,13 @@ def explain(
     previews: list[Any],
     *,
     top: int = 5,
-    leave_one_out: bool = False,
+    own: Tensor | None = None,
 ) -> Explanations:
-    """Explain queries `(B, d_att)`; with `leave_one_out` they are the database's rows, each without itself."""
+    """Explain queries `(B, d_att)`; with `own` `(B,)` they are the database's rows there, each without itself."""
     require_top(top)
-    own = torch.arange(len(queries)) if leave_one_out else None
     found = database.attend(queries, own=own)
     explained = explanations_of(database, found, previews, top=top)
-    labels = database.labels if leave_one_out else [None] * len(explained)
+    labels = [None] * len(explained) if own is None else database.labels[own.numpy()]
     against = speaking_against(database, queries, found.predicted, own=own)
     items = (
         replace(e, label=label, against=shown_prototypes(database, *others, database.labels))

@@ -85,7 +85,8 @@ class ExplainMethods:
         else:
             encoded, shown = self._read(X)
             queries = encoded.queries
-        explanations = explain(supposed, queries, shown, top=top, leave_one_out=X is None)
+        themselves = torch.arange(len(queries)) if X is None else None
+        explanations = explain(supposed, queries, shown, top=top, own=themselves)
         return explanations if supposed is database else with_before(explanations, database, queries, own=own)
 
     def explain_diverse(self, X: Any, top: int = 5) -> Explanations:

@@ -60,7 +60,8 @@ _SCHEMA = record(
         ),
     }
 )
-IRRELEVANT = ("verbose", "device", "n_processes", "recipe.compile")  # settings that may be others when training goes on
+# Settings that may be others when training goes on.
+IRRELEVANT = ("verbose", "device", "n_processes", "n_threads", "recipe.compile")
 
 
 @dataclass(frozen=True)

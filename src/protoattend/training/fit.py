@@ -24,8 +24,9 @@ from protoattend.database.rows import unedited_rows
 from protoattend.database.store import CandidateDatabase
 from protoattend.encoders.parts import show
 from protoattend.encoders.sketch import make_sketch
-from protoattend.parallel import ranks
+from protoattend.parallel import ranks, threads
 from protoattend.training import checkpoint, workers
+from protoattend.training.budget import announce, seconds_of_a_step, within_budget
 from protoattend.training.candidates import Candidates, make_candidates
 from protoattend.training.checkpoint import Checkpoints
 from protoattend.training.compiling import compiled
@@ -33,8 +34,9 @@ from protoattend.training.evaluation import dead_share, evaluate_with_prototypes
 from protoattend.training.history import History
 from protoattend.training.loop import train, watch_queries
 from protoattend.training.losses import prototype_terms
-from protoattend.training.progress import progress_bar
+from protoattend.training.progress import progress_bar, say
 from protoattend.training.setup import Setup, draw_seed, seeded, set_up
+from protoattend.training.workers import common_number
 
 Folder = str | os.PathLike[str]
 
@@ -69,6 +71,8 @@ def fit_here(settings: Settings, data: Data) -> tuple[CandidateDatabase, History
         setup = set_up(settings, data.X, data.y, data.sample_weight, generator)
         batch_size = ranks().divisible(setup.plan.batch_size, "batch_size") if found is None else found.batch_size()
         setup = replace(setup, plan=replace(setup.plan, batch_size=batch_size))
+        stack.enter_context(threads(setup.n_threads))
+        setup = _timed(settings, setup, seed) if found is None else setup
         candidates = _candidates(settings, setup)
         if setup.plan.recipe.compile:
             stack.enter_context(compiled(setup.model.encoder))
@@ -97,7 +101,24 @@ def fit_here(settings: Settings, data: Data) -> tuple[CandidateDatabase, History
             on_step=on_step,
             checkpointer=checkpointer,
         )
-    return _database(setup, settings.n_prototypes), history
+        return _database(setup, settings.n_prototypes), history
+
+
+def _timed(settings: Settings, setup: Setup, seed: int) -> Setup:
+    """Measure the first steps where somebody wants to know: who waits, or who has set a time."""
+    minutes = setup.plan.recipe.max_minutes
+    if minutes is None and (not settings.verbose or ranks().size > 1):  # of many processes only the first speaks
+        return setup
+    sample_weight = setup.prepared.training_weight(setup.device)
+    terms = prototype_terms(setup.plan, _candidates(settings, setup), setup.class_weight, sample_weight)
+    seconds = common_number(round(1e6 * seconds_of_a_step(setup, terms, seed))) / 1e6
+    n_rows = setup.prepared.train.rows_of_an_epoch
+    steps = max(1, n_rows // setup.plan.batch_size)
+    plan = within_budget(setup.plan, steps, seconds)
+    if settings.verbose:
+        what = f"{setup.whole.inputs.kind}, {n_rows:,} rows, encoder {type(setup.encoder.body).__name__}"
+        say(announce(plan, what, steps, seconds))
+    return replace(setup, plan=plan)
 
 
 def _candidates(settings: Settings, setup: Setup) -> Candidates:

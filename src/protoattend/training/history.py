@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # what draws is imported when something is drawn
+    from protoattend.viz.blocks import Chart
 
 
 @dataclass(frozen=True)
@@ -155,13 +158,23 @@ class History:
         """
         from protoattend.viz.charts import draw_learning_curves
 
-        epochs = [record.epoch for record in self.records]
-        losses = {name: [record.losses[name] for record in self.records] for name in self.records[0].losses}
+        return draw_learning_curves(ax, **self._curves())
+
+    def charts(self) -> tuple[Chart, ...]:
+        """Return the same curves as reports and notebooks show them."""
+        from protoattend.viz.svg_charts import learning_charts
+
+        return learning_charts(**self._curves())
+
+    def _curves(self) -> dict[str, Any]:
         measured = [(record.epoch, record.metrics) for record in self.records if record.metrics is not None]
-        accuracies = {
-            "self accuracy": [metrics.self_accuracy for _, metrics in measured],
-            "prototype accuracy": [metrics.prototype_accuracy for _, metrics in measured],
+        return {
+            "epochs": [record.epoch for record in self.records],
+            "losses": {name: [record.losses[name] for record in self.records] for name in self.records[0].losses},
+            "validated": [epoch for epoch, _ in measured],
+            "accuracies": {
+                "own value": [metrics.self_accuracy for _, metrics in measured],
+                "prototypes": [metrics.prototype_accuracy for _, metrics in measured],
+            },
+            "best_epoch": self.best_epoch,
         }
-        validated = [epoch for epoch, _ in measured]
-        best = self.best_epoch
-        return draw_learning_curves(ax, epochs, losses, validated=validated, accuracies=accuracies, best_epoch=best)

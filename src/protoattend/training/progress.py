@@ -22,6 +22,11 @@ class Show(Protocol):
         """Show that so many are done, of how many if that is news, and in which state it is."""
 
 
+def say(line: str) -> None:
+    """Print a line beside the progress, on standard error."""
+    Console(stderr=True).print(escape(line), highlight=False, soft_wrap=True)
+
+
 @contextmanager
 def counting_bar(verbose: int, total: int | None, title: str) -> Iterator[Show]:
     """Yield a callback that hears how many of `total` things are done; with verbose=0 it does nothing."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -14,7 +15,7 @@ import torch
 from sklearn.utils import check_random_state
 from torch import Tensor, nn
 
-from protoattend.config import BATCH_SIZE, LEARNING_RATE, Settings, TrainingPlan
+from protoattend.config import BATCH_SIZE, LEARNING_RATE, Recipe, Settings, TrainingPlan
 from protoattend.core.model import ProtoAttend
 from protoattend.core.objectives import SELF, objective
 from protoattend.data.augment import Augmentation
@@ -27,12 +28,14 @@ from protoattend.encoders.test_time_augmentation import TestTimeAugmentation
 from protoattend.errors import UserError
 from protoattend.parallel import merge, ranks
 from protoattend.training.batches import Augment
+from protoattend.training.choices import can_be_mirrored, decide, epochs_of_large, is_large
 from protoattend.training.prepared import Prepared, class_weights, prepare
 from protoattend.training.progress import counting_bar
 from protoattend.training.workers import common_number
 
 STEPS = 1500  # "auto" trains about this long, within the limits below
 EPOCHS_AT_LEAST, EPOCHS_AT_MOST = 12, 30
+NUMBERS_FOR_THREADS = 2**16  # in a batch of images, from which on several threads help
 STEPS_OF_AN_EPOCH = 16  # at least: small data in large batches gets too few steps
 
 
@@ -47,6 +50,8 @@ class Setup:
     plan: TrainingPlan
     augment: Augment | None
     class_weight: Tensor | None
+
+    n_threads: int
 
     @property
     def device(self) -> torch.device:
@@ -66,9 +71,11 @@ def set_up(settings: Settings, X: Any, y: Any, sample_weight: Any, generator: to
     ).with_database_of(settings.training_recipe.database_size, generator)
     if settings.normalize == "sparsemax":
         warn_of_unusual_weights(whole.sample_weight)
-    encoder = make_encoder(settings, whole)
-    augment = make_augment(settings.augment, whole.inputs, encoder, cutout=settings.training_recipe.cutout)
-    plan = make_plan(settings, whole.train.rows_of_an_epoch, kind=whole.inputs.kind, encoder=encoder)
+    encoder, n_rows = make_encoder(settings, whole), whole.train.rows_of_an_epoch
+    recipe = decide(settings.training_recipe, whole.inputs.form(), encoder, n_rows)
+    encoder.test_time_augmentation = _check_augmentation(recipe.test_time_augmentation, encoder, whole.inputs)
+    augment = make_augment(settings.augment, whole.inputs, encoder, recipe)
+    plan = make_plan(settings, recipe, n_rows, kind=whole.inputs.kind, encoder=encoder)
     device = resolve_device(settings.device)
     trained, prepared = _cache_features(encoder, whole, device=device, verbose=settings.verbose)
     model = ProtoAttend(
@@ -84,7 +91,8 @@ def set_up(settings: Settings, X: Any, y: Any, sample_weight: Any, generator: to
         model.free_keys()
     model.to(device)
     class_weight = class_weights(settings.class_weight, prepared.train, prepared.classes, device)
-    return Setup(whole, prepared, encoder, model, plan, augment, class_weight)
+    threads = choose_threads(settings.n_threads, plan.batch_size, whole.inputs, settings.encoder)
+    return Setup(whole, prepared, encoder, model, plan, augment, class_weight, threads)
 
 
 def draw_seed(random_state: int | np.random.RandomState | None) -> int:
@@ -114,6 +122,21 @@ def resolve_device(device: str) -> torch.device:
     return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
 
 
+def choose_threads(given: int | str, batch_size: int, inputs: Inputs, encoder: str | nn.Module | Pretrained) -> int:
+    """Return how many threads a training is worth: for small steps, one is quicker than several that wait.
+
+    It goes by sizes and not by time, so that the same seed gives the same model.
+    """
+    if not isinstance(given, str):
+        return given
+    most = torch.get_num_threads()
+    if not isinstance(encoder, str):
+        return most
+    if inputs.kind != "images":
+        return most if encoder in ("vdcnn", "char-cnn", "lstm") else 1
+    return most if batch_size * math.prod(inputs.form().values()) >= NUMBERS_FOR_THREADS else 1
+
+
 def make_encoder(settings: Settings, prepared: Prepared) -> Encoder:
     """Return the encoder by name, or the user's own module, having looked at the training samples."""
     inputs, samples, encoder = prepared.inputs, prepared.train.samples, settings.encoder
@@ -128,15 +151,14 @@ def make_encoder(settings: Settings, prepared: Prepared) -> Encoder:
         made = build_encoder(encoder, inputs.kind, inputs.form())
     recipe = settings.training_recipe
     adapt(made, layer_norm=recipe.layer_norm, each_image=recipe.standardize == "image")
-    made.test_time_augmentation = _check_augmentation(recipe.test_time_augmentation, made, inputs)
     made.learn_from(samples)
     return made
 
 
-def make_augment(augment: Any, inputs: Inputs, encoder: Encoder, *, cutout: float) -> Augment | None:
+def make_augment(augment: Any, inputs: Inputs, encoder: Encoder, recipe: Recipe) -> Augment | None:
     """Return what is done to a training batch: "auto" shifts images a little and blots out a square, None does nothing.
 
-    The square has `cutout` of the image's side.
+    The square has the recipe's `cutout` of the image's side. Pure samples are mirrored instead, if they may be.
     What is partly hidden could be of several classes: it teaches attention to be less confident. A frozen encoder sees
     every sample once, before training, as it is.
     """
@@ -152,25 +174,26 @@ def make_augment(augment: Any, inputs: Inputs, encoder: Encoder, *, cutout: floa
         return changed
     if inputs.kind != "images" or isinstance(encoder.front, Frozen):
         return None
-    size = min(inputs.form()["height"], inputs.form()["width"])
-    return Augmentation(padding=max(1, round(size / 14)), cutout=round(cutout * size))
+    form = inputs.form()
+    size = min(form["height"], form["width"])
+    if recipe.optimizer == "sgd":  # few epochs on much data: what is hidden is missed
+        return Augmentation(padding=max(1, round(size / 20)), horizontal=can_be_mirrored(form))
+    return Augmentation(padding=max(1, round(size / 14)), cutout=round(recipe.cutout * size))
 
 
-def make_plan(settings: Settings, n_rows: int, *, kind: str, encoder: Encoder) -> TrainingPlan:
-    """Return what training is to do on `n_rows` rows an epoch of a kind of input."""
+def make_plan(settings: Settings, recipe: Recipe, n_rows: int, *, kind: str, encoder: Encoder) -> TrainingPlan:
+    """Return what training is to do on `n_rows` rows an epoch of a kind of input, by a recipe that is decided."""
     if n_rows < 2:
         raise UserError(
             f"training needs at least 2 samples so that one can be the other's candidate, but n_samples={n_rows}."
         )
-    recipe = settings.training_recipe
-    recipe = recipe if encoder.can_mix else replace(recipe, mixup=0.0)
     blends_images = bool(recipe.mixup) and kind == "images" and not isinstance(encoder.front, Frozen)
     batch_size = _batch_size(settings.batch_size, n_rows)
     return TrainingPlan(
         objective=settings.objective,
         recipe=recipe,
         batch_size=batch_size,
-        max_epochs=_epochs(settings.max_epochs, n_rows, batch_size),
+        max_epochs=_epochs(settings.max_epochs, n_rows, batch_size, encoder),
         learning_rate=LEARNING_RATE if isinstance(settings.learning_rate, str) else settings.learning_rate,
         lambda_sparse=settings.lambda_sparse,
         lambda_conf=settings.lambda_conf,
@@ -213,10 +236,12 @@ def _batch_size(given: int | str, n_rows: int) -> int:
     return min(largest, n_rows)
 
 
-def _epochs(given: int | str, n_rows: int, batch_size: int) -> int:
+def _epochs(given: int | str, n_rows: int, batch_size: int, encoder: Encoder) -> int:
     """Return the number of epochs; "auto" takes enough for small data and few for large."""
     if not isinstance(given, str):
         return given
+    if is_large(encoder, n_rows):
+        return epochs_of_large(encoder)
     return int(np.clip(STEPS // max(1, n_rows // batch_size), EPOCHS_AT_LEAST, EPOCHS_AT_MOST))
 
 

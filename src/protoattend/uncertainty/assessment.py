@@ -147,6 +147,18 @@ class Assessment:
         plots = [self.risk_coverage().plot, self.reliability().plot]
         return side_by_side(plots, "plotting an assessment", (12.0, 4.8))
 
+    def _repr_html_(self) -> str:
+        from protoattend.viz.notebook import assessment_cell
+
+        curve = self.risk_coverage()
+        return assessment_cell(
+            self.name,
+            self.metrics(),
+            curve.risk_of_most_confident(),
+            aurc=curve.aurc,
+            reliability=self.reliability().chart(),
+        )
+
     def _number(self, label: Any) -> int:
         numbers = [c for c, value in enumerate(self.classes.tolist()) if value == label]
         if not numbers:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from protoattend.errors import UserError
 from protoattend.uncertainty.checks import checked_probabilities, checked_shares
 from protoattend.uncertainty.recalibration import Recalibration, fit_isotonic, fit_temperature, scale_temperature
+
+if TYPE_CHECKING:  # what draws is imported when something is drawn
+    from protoattend.viz.blocks import Chart
 
 __all__ = [
     "Recalibration",
@@ -80,6 +83,13 @@ class Reliability:
 
         bins = {"counts": self.counts, "confidence": self.confidence, "accuracy": self.accuracy}
         return draw_reliability(ax, self.edges, **bins, ece=self.ece, name=self.name)
+
+    def chart(self) -> Chart:
+        """Return the same as reports and notebooks show it."""
+        from protoattend.viz.svg_charts import reliability_chart
+
+        bins = {"counts": self.counts, "confidence": self.confidence, "accuracy": self.accuracy}
+        return reliability_chart(self.edges, **bins, ece=self.ece)
 
 
 def reliability(confidence: Any, correct: Any, *, bins: int = 10, name: str = "") -> Reliability:

@@ -12,7 +12,7 @@ import numpy as np
 
 from protoattend.viz.decisions import Explained, PrototypeShown
 from protoattend.viz.palette import AGREES, DIFFERS, INK, LINE, QUIET, colour_of
-from protoattend.viz.style import axes, dress, next_look, percents
+from protoattend.viz.style import axes, dress, next_look, percents, shading
 from protoattend.viz.text import plain
 
 MOST_PROTOTYPES = 10  # that took over
@@ -125,7 +125,7 @@ def draw_confusions(ax: Any, counts: np.ndarray, classes: Iterable[Any]) -> Any:
     ax = axes(ax, "plotting confusions", size=(5.6, 5.0))
     wrong = np.where(np.eye(len(counts), dtype=bool), 0, counts)
     shares = wrong / np.maximum(counts.sum(1, keepdims=True), 1)
-    ax.imshow(shares, cmap="Oranges", vmin=0, vmax=max(float(shares.max()), 1e-9))
+    ax.imshow(shares, cmap=shading(DIFFERS), vmin=0, vmax=max(float(shares.max()), 1e-9))
     dark = shares > 0.6 * shares.max()
     for row, column in np.argwhere(counts > 0):
         colour = QUIET if row == column else "white" if dark[row, column] else INK
@@ -162,16 +162,21 @@ def draw_learning_curves(
     best_epoch: int,
 ) -> Any:
     """Draw the loss terms by epoch, and on a second axis the accuracies of the epochs that were `validated`."""
-    ax = axes(ax, "plotting the history", (7, 4))
+    ax = axes(ax, "plotting the history", (7, 4.4))
     for name, values in losses.items():
-        ax.plot(epochs, values, label=f"{name} loss")
-    ax.set(xlabel="epoch", ylabel="training loss")
+        ax.plot(epochs, values, label=f"{name} loss", **next_look(ax))
+    dress(ax, title="Training", xlabel="epoch", ylabel="training loss")
     if validated:
         right = ax.twinx()
-        for (name, values), line in zip(accuracies.items(), ("k:", "k-"), strict=True):
-            right.plot(validated, values, line, label=name)
-        right.axvline(best_epoch, color="0.8", zorder=0)
-        right.set(ylabel="validation accuracy", ylim=(None, 1.0))
+        for (name, values), style in zip(accuracies.items(), (":", "-"), strict=True):
+            right.plot(validated, values, color=INK, linestyle=style, linewidth=1.6, label=f"accuracy by {name}")
+        right.axvline(best_epoch, color=LINE, zorder=0)
+        right.set_ylabel("validation accuracy", color=QUIET)
+        right.set(ylim=(None, 1.0))
+        right.spines[["top", "left"]].set_visible(False)
+        right.spines["right"].set_color(QUIET)
+        right.tick_params(colors=QUIET, labelcolor=INK)
+        percents(right.yaxis)
         right.legend(loc="upper left", bbox_to_anchor=(0.5, -0.15), frameon=False)
     ax.legend(loc="upper right", bbox_to_anchor=(0.5, -0.15), frameon=False)  # below, where no line runs
     return ax

@@ -59,3 +59,10 @@ def percents(axis: Any) -> None:
     from matplotlib.ticker import FuncFormatter
 
     axis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:.4g} %"))
+
+
+def shading(colour: str) -> Any:
+    """Return matplotlib's colours from white to this one, for shares."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    return LinearSegmentedColormap.from_list(f"white to {colour}", ["white", colour])

@@ -24,6 +24,38 @@ def percent(share: float) -> str:
     return f"{100 * share:.1f} %" if share < 0.0995 or share >= 0.99 else f"{100 * share:.0f} %"
 
 
+def precise(share: float) -> str:
+    """Return a share as percent with one decimal, as measured shares are compared.
+
+    >>> precise(0.978), precise(1.0)
+    ('97.8 %', '100.0 %')
+    """
+    return f"{100 * share:.1f} %"
+
+
+def goal(share: float) -> str:
+    """Return a share that somebody asked for as percent, with no more decimals than were asked for.
+
+    >>> goal(0.99), goal(0.995)
+    ('99 %', '99.5 %')
+    """
+    return f"{100 * share:.6g} %"
+
+
+def glued(text: str) -> str:
+    """Return the text with percent and equals signs held to their numbers, so that no line breaks between them."""
+    return text.replace(" %", "\N{NO-BREAK SPACE}%").replace(" = ", "\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}")
+
+
+def counted(number: int, thing: str, things: str = "") -> str:
+    """Return a number with its noun.
+
+    >>> counted(1, "row"), counted(1200, "row"), counted(2, "class", "classes")
+    ('1 row', '1,200 rows', '2 classes')
+    """
+    return f"{number:,} {thing if number == 1 else things or thing + 's'}"
+
+
 def plain(value: Any) -> str:
     """Return any label or text as a str without the characters that no page and no font can show."""
     return UNSAFE.sub("\N{REPLACEMENT CHARACTER}", str(value))

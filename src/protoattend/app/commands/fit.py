@@ -106,7 +106,7 @@ def fit(
         "random_state": seed,
         "n_processes": processes,
         "n_threads": threads,
-        "max_minutes": max_minutes,
+        "recipe.max_minutes": max_minutes,
     }
     clf = make_classifier(config, {"random_state": 0}, options, settings or ())
     talk, quiet = Talk(json), Talk(json, silent=True)

@@ -1,0 +1,52 @@
+"""What "auto" in a recipe stands for, by the kind and the amount of data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from protoattend.config import Recipe
+from protoattend.encoders.build import Encoder
+from protoattend.encoders.image import FastCNN
+from protoattend.encoders.test_time_augmentation import TestTimeAugmentation
+
+LARGE = 20_000  # images from which on plain SGD without mixup is both quicker and more accurate
+EPOCHS_OF_LARGE = 20  # of images of one channel; of colour images, which take twice as long, fewer
+EPOCHS_OF_COLOUR = 16
+
+
+def is_large(encoder: Encoder, n_rows: int) -> bool:
+    """Return whether "fast-cnn" is trained on so many images that they need no blending."""
+    return isinstance(encoder.body, FastCNN) and n_rows >= LARGE
+
+
+def epochs_of_large(encoder: Encoder) -> int:
+    """Return the epochs for as many images as `is_large` asks for."""
+    return EPOCHS_OF_COLOUR if isinstance(encoder.body, FastCNN) and encoder.body.in_channels >= 3 else EPOCHS_OF_LARGE
+
+
+def can_be_mirrored(form: Mapping[str, Any]) -> bool:
+    """Return whether images are taken for photographs, which mean the same when mirrored; digits do not.
+
+    >>> can_be_mirrored({"channels": 3, "height": 32, "width": 32}), can_be_mirrored({"channels": 1, "height": 28})
+    (True, False)
+    """
+    return bool(form["channels"] >= 3)
+
+
+def decide(recipe: Recipe, form: Mapping[str, Any], encoder: Encoder, n_rows: int) -> Recipe:
+    """Return the recipe with no "auto" left, for `n_rows` rows of this form.
+
+    Small data are blended, which keeps prototypes diverse; large data are learned as they are, with smoothed labels.
+    """
+    large = is_large(encoder, n_rows)
+    changes = TestTimeAugmentation(mirror=can_be_mirrored(form), shift=1) if large else None
+    chosen: dict[str, Any] = {
+        "optimizer": "sgd" if large else "adam",
+        "mixup": 0.0 if large else 1.0,
+        "label_smoothing": 0.2 if large else 0.0,
+        "test_time_augmentation": changes,
+    }
+    decided = replace(recipe, **{name: value for name, value in chosen.items() if getattr(recipe, name) == "auto"})
+    return decided if encoder.can_mix else replace(decided, mixup=0.0)
