@@ -9,9 +9,9 @@ import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "protoattend"
 ROOMS = [
-    "errors", "setting_checks", "folders", "viz", "parallel", "core", "data", "encoders", "config", "datasets",
-    "database", "training", "explain", "uncertainty", "monitoring", "data_quality", "old_formats", "io", "estimator",
-    "classifier", "baselines", "app",
+    "errors", "arguments", "setting_checks", "files", "folders", "viz", "parallel", "core", "data", "encoders",
+    "config", "datasets", "database", "training", "explain", "uncertainty", "monitoring", "data_quality", "old_formats",
+    "io", "estimator", "classifier", "baselines", "app",
 ]  # fmt: skip
 FILES = sorted(
     path for path in SOURCE.rglob("*.py") if path.parent != SOURCE or path.stem not in ("__init__", "__main__")

@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from protoattend.core.model import Encoded
+from protoattend.data.image_roots import as_roots
 from protoattend.data.inputs import require_rows, without_labels
 from protoattend.data.tables import TableInputs
 from protoattend.data_quality.methods import DataQualityMethods
@@ -114,8 +115,6 @@ class ProtoAttendClassifier(ExplainMethods, UncertaintyMethods, MonitoringMethod
     (np.int64(0), True)
     """
 
-    # -- learning -----------------------------------------------------------------------------------------------------
-
     def fit(
         self,
         X: Any,
@@ -178,8 +177,6 @@ class ProtoAttendClassifier(ExplainMethods, UncertaintyMethods, MonitoringMethod
             self.n_features_in_ = len(self.inputs_.columns)
             if self.inputs_.named:
                 self.feature_names_in_ = np.array(self.inputs_.names, dtype=object)
-
-    # -- deciding -----------------------------------------------------------------------------------------------------
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the label decided for each row.
@@ -257,10 +254,8 @@ class ProtoAttendClassifier(ExplainMethods, UncertaintyMethods, MonitoringMethod
         logits = self._decide(X, confidence=False).logits.numpy()
         return logits[:, 1] - logits[:, 0] if len(self.classes_) == 2 else logits
 
-    # -- keeping ------------------------------------------------------------------------------------------------------
-
     def save(self, folder: str | os.PathLike[str], *, excerpts: bool = False) -> None:
-        """Write model and database into a folder, wholly or not at all; no pickle.
+        """Write model and database into a folder, wholly or not at all.
 
         Parameters
         ----------
@@ -285,14 +280,12 @@ class ProtoAttendClassifier(ExplainMethods, UncertaintyMethods, MonitoringMethod
         ...     clf.save(folder, excerpts=True)
         """
         check_is_fitted(self)
-        saved = Saved(
-            self._settings(), self.database_, self.history_, self.conformal_, self.recalibration_, self.reading_
-        )
-        save(saved, folder, excerpts=excerpts)
+        fitted = (self.database_, self.history_, self.conformal_, self.recalibration_, self.reading_)
+        save(Saved(self._settings(), *fitted), folder, excerpts=excerpts)
 
     @classmethod
     def load(
-        cls, folder: str | os.PathLike[str], *, encoder: nn.Module | Pretrained | None = None
+        cls, folder: str | os.PathLike[str], *, encoder: nn.Module | Pretrained | None = None, image_roots: Any = ()
     ) -> ProtoAttendClassifier:
         """Read a saved classifier.
 
@@ -302,6 +295,8 @@ class ProtoAttendClassifier(ExplainMethods, UncertaintyMethods, MonitoringMethod
             Where `save` wrote it.
         encoder : nn.Module, frozen(module) or fine_tuned(module), default=None
             Needed where it was trained with a module of your own, whose code is not saved: the same as in `fit`.
+        image_roots : path or list of path, default=()
+            Where its training images lie, if it was trained on image files: no others that it points to are read.
 
         Returns
         -------
@@ -323,14 +318,12 @@ class ProtoAttendClassifier(ExplainMethods, UncertaintyMethods, MonitoringMethod
         ...     ProtoAttendClassifier.load(folder).score(X, y) == clf.score(X, y)
         True
         """
-        saved = load(folder, encoder)
+        saved = load(folder, encoder, as_roots(image_roots))
         classifier = cls(**vars(saved.settings))
         classifier._keep(saved.database, saved.history)
         classifier.conformal_, classifier.recalibration_ = saved.conformal, saved.recalibration
         classifier.reading_ = saved.reading
         return classifier
-
-    # -- inside -------------------------------------------------------------------------------------------------------
 
     def _source(self, X: Any) -> np.ndarray:
         X = without_labels(X)

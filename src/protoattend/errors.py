@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import tokenize
 import zipfile
 import zlib
@@ -58,6 +59,33 @@ class MissingSamples(UserError):
 
 class BadFile(UserError):
     """A file or folder is truncated, foreign or of another format version; the message names it."""
+
+
+class CannotWrite(ProtoAttendError, OSError):
+    """A file or folder cannot be written: the disk is full, or it may not be; also an `OSError`, with its `errno`.
+
+    What was there before is kept, and nothing half-written stays.
+
+    Parameters
+    ----------
+    path : str
+        What was to be written.
+    error : OSError
+        Why it could not be.
+
+    Examples
+    --------
+    >>> print(CannotWrite("model", OSError(28, "No space left on device")))
+    model could not be written (No space left on device): what was there before is kept; make room, or save elsewhere.
+    """
+
+    def __init__(self, path: str, error: OSError) -> None:
+        self.reason: str = getattr(error, "reason", None) or error.strerror or str(error)
+        advice = "allow it" if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS) else "make room"
+        super().__init__(
+            f"{path} could not be written ({self.reason}): what was there before is kept; {advice}, or save elsewhere."
+        )
+        self.errno = error.errno
 
 
 class MissingExtra(ProtoAttendError, ImportError):

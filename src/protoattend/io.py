@@ -10,7 +10,7 @@ import copy
 import os
 import warnings
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +20,13 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import nn
 
+from protoattend.arguments import check_path, require_float32
 from protoattend.config import Recipe, Settings
 from protoattend.core.likeness import Likeness
 from protoattend.core.model import KEY_LAYERS_OF_THE_PAPER, ProtoAttend
 from protoattend.core.schedule import SCHEDULES, OneCycle
-from protoattend.data.inputs import Inputs, inputs_from_state
-from protoattend.data.labels import Classes
+from protoattend.data.inputs import ImageInputs, Inputs, inputs_from_state
+from protoattend.data.labels import Classes, classes_from_json, classes_to_json
 from protoattend.data.tables import Column
 from protoattend.database.encode import encode
 from protoattend.database.store import CandidateDatabase
@@ -34,14 +35,18 @@ from protoattend.encoders.parts import describe, make_part
 from protoattend.encoders.pretrained import Frozen, Pretrained
 from protoattend.encoders.test_time_augmentation import TestTimeAugmentation
 from protoattend.errors import BadFile, MissingSamples, StaleDatabase, UserError
-from protoattend.folders import atomic_folder, read_meta, write_json
+from protoattend.files.known import CLASSIFIER
+from protoattend.files.meta import read_meta, write_meta
+from protoattend.files.writing import described, require_as_described, write_tensors
+from protoattend.folders import atomic_folder, read_whole
 from protoattend.old_formats import upgraded
-from protoattend.training.history import EpochRecord, History
+from protoattend.training.history import History
 from protoattend.training.setup import resolve_device
 from protoattend.uncertainty.calibration import Recalibration
 from protoattend.uncertainty.conformal import Conformal
 
-WHAT, VERSION, OLDEST = "protoattend classifier", 3, 1
+VERSION, OLDEST = 3, 1
+MODEL = "model.safetensors"
 
 
 @dataclass(frozen=True)
@@ -60,37 +65,57 @@ def save(saved: Saved, folder: str | os.PathLike[str], *, excerpts: bool = False
     """Write a fitted classifier into `folder`, wholly or not at all."""
     database, model = saved.database, saved.database.model
     meta = {
-        "what": WHAT,
+        "what": CLASSIFIER,
         "version": VERSION,
         "settings": _settings_to_json(saved.settings),
         "encoder": _encoder_to_json(saved.settings.encoder, model),
         "keys_of_one_length": len(model.key) > KEY_LAYERS_OF_THE_PAPER,
         "likeness": model.likeness and {"sketch": describe(model.likeness.sketch), "rank": model.likeness.rank},
         "inputs": {"kind": database.inputs.kind, "state": database.inputs.state()},
-        "classes": _classes_to_json(database.classes.values),
+        "classes": classes_to_json(database.classes.values),
         "history": asdict(saved.history),
         "conformal": saved.conformal and saved.conformal.state(),
         "recalibration": saved.recalibration and saved.recalibration.state(),
         "reading": saved.reading,
     }
-    with atomic_folder(folder) as fresh:
-        save_file(_trained_state(model), fresh / "model.safetensors")
+    with atomic_folder(folder, CLASSIFIER) as fresh:
+        write_tensors(fresh / MODEL, lambda path: save_file(_trained_state(model), path))
         database.save(fresh / "database", excerpts=excerpts)
-        write_json(fresh / "meta.json", meta)
+        write_meta(fresh, meta | {"files": {MODEL: described(fresh / MODEL)}})
 
 
-def load(folder: str | os.PathLike[str], own: nn.Module | Pretrained | None) -> Saved:
-    """Read a classifier from its folder, checked; `own` is the module it was trained with, where it was one."""
-    path = Path(folder)
-    meta = read_meta(path, WHAT, VERSION, oldest=OLDEST)
-    state = _read_state(path / "model.safetensors")
+def load(
+    folder: str | os.PathLike[str], own: nn.Module | Pretrained | None, image_roots: tuple[str, ...] = ()
+) -> Saved:
+    """Read a classifier, checked; `own` is the module of fit, and images are read under `image_roots` alone."""
+    require_float32()
+    path = Path(check_path(folder, "folder"))
+    return read_whole(path, lambda: _load(path, own, image_roots))
+
+
+def _load(path: Path, own: nn.Module | Pretrained | None, image_roots: tuple[str, ...]) -> Saved:
+    try:
+        return _remade(path, own, image_roots)
+    except (UserError, OSError):
+        raise
+    except Exception as error:  # a description that is not as it was written can fail in any way
+        raise BadFile(
+            f"{path} must hold a classifier as it was saved, but it cannot be made again of its meta.json "
+            f"({type(error).__name__}: {error}); restore it from a copy."
+        ) from error
+
+
+def _remade(path: Path, own: nn.Module | Pretrained | None, image_roots: tuple[str, ...]) -> Saved:
+    meta = read_meta(path, CLASSIFIER, VERSION, oldest=OLDEST)
+    require_as_described(path, meta.get("files", {}))
+    state = _read_state(path / MODEL)
     if meta["version"] < VERSION:
         meta = upgraded(path, meta, state)
         state["temperature"] = torch.ones(())  # the scale of the scores was in the query layer
     described = meta["encoder"]
     if described["own"] and described["own"] != _how_given(own):
         raise UserError(
-            f"{folder} was trained with a module of your own ({described['name']}), whose code is not saved, "
+            f"{path} was trained with a module of your own ({described['name']}), whose code is not saved, "
             f"but encoder={_named(own)}; pass it as in fit: ProtoAttendClassifier.load(folder, encoder=module), or "
             "encoder=frozen(module, ...) or fine_tuned(module, ...)."
         )
@@ -99,13 +124,16 @@ def load(folder: str | os.PathLike[str], own: nn.Module | Pretrained | None) -> 
     )
     tokenizer = own.tokenizer if isinstance(own, Pretrained) else None
     inputs = inputs_from_state(meta["inputs"]["kind"], meta["inputs"]["state"], tokenizer)
-    classes = Classes(_classes_from_json(meta["classes"]))
-    encoder = _make_encoder(described, settings, inputs)
-    model = ProtoAttend(encoder, len(classes), d_att=settings.d_att, d_out=settings.d_out, normalize=settings.normalize)
-    if not meta["keys_of_one_length"]:
-        model.free_keys()
-    if meta["likeness"] is not None:
-        model.likeness = Likeness(make_part(meta["likeness"]["sketch"]), meta["likeness"]["rank"])
+    if isinstance(inputs, ImageInputs):
+        inputs = replace(inputs, roots=image_roots)
+    classes = Classes(classes_from_json(meta["classes"]))
+    _require_in_range(path, meta, len(classes))
+    if isinstance(settings.encoder, str):
+        with torch.device("meta"):  # shapes alone: a description of something huge takes no memory
+            shapes = _shapes(_model(meta, settings, inputs, len(classes)).state_dict())
+        if shapes != _shapes(state):
+            raise BadFile(f"{path} holds weights of another model than its meta.json describes; restore the folder.")
+    model = _model(meta, settings, inputs, len(classes))
     model.to(resolve_device(settings.device))
     try:
         model.load_state_dict(_frozen_state(model) | state)
@@ -117,11 +145,35 @@ def load(folder: str | os.PathLike[str], own: nn.Module | Pretrained | None) -> 
     return Saved(
         settings,
         database,
-        _history_from_json(meta["history"]),
+        History.from_json(meta["history"]),
         None if meta["conformal"] is None else Conformal.from_state(meta["conformal"]),
         None if meta["recalibration"] is None else Recalibration.from_state(meta["recalibration"]),
         meta["reading"],
     )
+
+
+def _model(meta: Mapping[str, Any], settings: Settings, inputs: Inputs, n_classes: int) -> ProtoAttend:
+    """Return the model that was described, with fresh weights."""
+    encoder = _make_encoder(meta["encoder"], settings, inputs)
+    model = ProtoAttend(encoder, n_classes, d_att=settings.d_att, d_out=settings.d_out, normalize=settings.normalize)
+    if not meta["keys_of_one_length"]:
+        model.free_keys()
+    if meta["likeness"] is not None:
+        model.likeness = Likeness(make_part(meta["likeness"]["sketch"]), meta["likeness"]["rank"])
+    return model
+
+
+def _shapes(state: Mapping[str, torch.Tensor]) -> dict[str, torch.Size]:
+    return {name: value.shape for name, value in state.items()}
+
+
+def _require_in_range(path: Path, meta: Mapping[str, Any], n_classes: int) -> None:
+    """Raise unless what refers to epochs and classes refers to some that are there."""
+    history, conformal = meta["history"], meta["conformal"]
+    if history["best_epoch"] >= max(1, len(history["records"])):
+        raise BadFile(f"{path / 'meta.json'} names an epoch that its history lacks; restore it from a copy.")
+    if isinstance(conformal, dict) and max(conformal["labels"], default=0) >= n_classes:
+        raise BadFile(f"{path / 'meta.json'} was calibrated with classes that it lacks; restore it from a copy.")
 
 
 def _open_database(path: Path, model: ProtoAttend, inputs: Inputs, classes: Classes, *, own: bool) -> CandidateDatabase:
@@ -287,22 +339,6 @@ def _recipe_from_json(content: Mapping[str, Any]) -> Recipe:
     return Recipe(**given)
 
 
-def _classes_to_json(classes: np.ndarray) -> dict[str, Any]:
-    values = classes.tolist()
-    for value in values:
-        if not isinstance(value, (str, int, float, bool)):
-            raise UserError(
-                f"only str, int, float and bool labels can be saved, but there is {value!r}; rename it first."
-            )
-    return {"dtype": classes.dtype.str, "values": values}
-
-
-def _classes_from_json(content: dict[str, Any]) -> np.ndarray:
-    values = np.empty(len(content["values"]), dtype=np.dtype(content["dtype"]))
-    values[:] = content["values"]
-    return values
-
-
 def _pairs(by_label: Any) -> Any:
     """Return what is given for each label as JSON can hold it: a mapping becomes pairs, as its keys may be numbers."""
     return [_listed(pair) for pair in by_label.items()] if isinstance(by_label, Mapping) else by_label
@@ -310,7 +346,3 @@ def _pairs(by_label: Any) -> Any:
 
 def _listed(names: Any) -> list[Any] | None:
     return None if names is None else [name.item() if isinstance(name, np.generic) else name for name in names]
-
-
-def _history_from_json(content: dict[str, Any]) -> History:
-    return History(tuple(map(EpochRecord.from_json, content["records"])), content["best_epoch"])

@@ -147,5 +147,5 @@ def test_milvus_keeps_its_file(wine_classifier: ProtoAttendClassifier, tmp_path:
 
 
 def test_bad_k(database: CandidateDatabase) -> None:
-    with pytest.raises(UserError, match="k must be at least 1, but got 0"):
+    with pytest.raises(UserError, match="k must be an integer of at least 1, but got 0"):
         database.approximate(AllCompared(database), k=0)

@@ -98,7 +98,7 @@ def test_nothing_flips_what_all_candidates_agree_on(wine_classifier: ProtoAttend
     classifier = copy.deepcopy(wine_classifier)
     classifier.database_.relabel(classifier.database_.indices, 1)
     assert classifier.counterfactuals(X[:3]) == [None] * 3
-    with pytest.raises(UserError, match="at_most must be at least 1"):
+    with pytest.raises(UserError, match="at_most must be an integer of at least 1"):
         classifier.counterfactuals(X[:3], at_most=0)
     classifier.database_.remove(classifier.database_.indices[1:])
     assert classifier.counterfactuals(X[:3]) == [None] * 3

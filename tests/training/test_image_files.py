@@ -128,7 +128,7 @@ def test_other_sizes_and_colours_are_read_as_in_fit(
 def test_saved_paths_and_moved_files(folder: Path, from_files: ProtoAttendClassifier, tmp_path: Path) -> None:
     images = ImageFiles.from_folder(folder)
     from_files.save(tmp_path / "model")
-    loaded = ProtoAttendClassifier.load(tmp_path / "model")
+    loaded = ProtoAttendClassifier.load(tmp_path / "model", image_roots=folder)
     np.testing.assert_array_equal(loaded.predict_proba(images), from_files.predict_proba(images))
     assert loaded.database_.rows.source.tolist() == images.paths.tolist()
     away = tmp_path / "elsewhere"

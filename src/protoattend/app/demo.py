@@ -16,7 +16,8 @@ from protoattend.app.report.measured import SHARES, Measured, measure
 from protoattend.app.report.write import SUBTITLE, write_report
 from protoattend.baselines.plain import PlainClassifier
 from protoattend.classifier import ProtoAttendClassifier
-from protoattend.folders import write_json
+from protoattend.files.meta import write_json
+from protoattend.files.writing import write_text
 from protoattend.uncertainty.selective import accuracy_at_coverage
 from protoattend.viz.blocks import Charts, Fact, Facts, Link, Page, Section
 from protoattend.viz.blocks import Table as ReportTable
@@ -61,7 +62,7 @@ def run_demo(out: Path, console: Console, *, random_state: int = 0) -> Path:
     write_json(out / "results.json", [asdict(result) for result in results])
     overview = out / "report.html"
     page = Page("Decisions from real examples", SUBTITLE, [_summary(results), *sections])
-    overview.write_text(report(page), encoding="utf-8")
+    write_text(overview, report(page))
     names = ", ".join(f"{result.name}.html" for result in results)
     console.print(f"{time.perf_counter() - started:.0f} s in all. Pictures, and a report of each: {out}/ ({names})")
     console.print(f"Report: {overview.resolve()}", soft_wrap=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -58,9 +58,9 @@ class Use:
     images: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, folder: Path, *, skip_corrupt: bool = False, **columns: Any) -> Use:
+    def of(cls, folder: Path, *, skip_corrupt: bool = False, image_roots: Sequence[Path] = (), **columns: Any) -> Use:
         """Open the classifier in `folder`; columns (fields of `Reading`) that are not None go before those of fit."""
-        clf, given = ProtoAttendClassifier.load(folder), Reading(**columns)
+        clf, given = ProtoAttendClassifier.load(folder, image_roots=image_roots), Reading(**columns)
         images = {"corrupt": "skip" if skip_corrupt else "raise"}
         return cls(clf, given.over(Reading.noted(clf.reading_)), given, images)
 

@@ -15,6 +15,7 @@ from typing import Any
 from protoattend.app.neutral import for_csv
 from protoattend.app.talk import Talk, as_json
 from protoattend.errors import MissingExtra, UserError
+from protoattend.files.known import CLASSIFIER
 from protoattend.folders import require_free
 
 Columns = Mapping[str, Sequence[Any]]  # cells are str, int, float, bool, None, or lists of these
@@ -124,7 +125,7 @@ def require_new_folder(to: Path, *inputs: Path, force: bool = False) -> None:
     for path in inputs:
         if to.resolve() == path.resolve():
             raise UserError(f"input is never replaced, but {to} is the input; choose another folder.")
-    require_free(to)
+    require_free(to, CLASSIFIER)
     if to.is_dir() and any(to.iterdir()) and not force:
         raise UserError(f"{to} holds a classifier already; choose another folder, or replace it with --force.")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from protoattend.errors import ARRAY_ERRORS, BadFile, UserError, choose
+
+ALWAYS, EXPANSION = 1 << 28, 200  # bytes of arrays that are always read, and times the size of their archive
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,7 @@ def read_archive(path: Path, wanted: Roles) -> tuple[dict[str, np.ndarray], Role
             for what, name in vars(wanted).items():
                 if name is not None:
                     choose(name, held, f"{what}, an array of {path},")
+            _require_room(path)
             arrays = {name: archive[name] for name in held}
     except UserError:
         raise
@@ -45,6 +49,17 @@ def read_archive(path: Path, wanted: Roles) -> tuple[dict[str, np.ndarray], Role
             "the command line)."
         )
     return arrays, roles
+
+
+def _require_room(path: Path) -> None:
+    """Raise where the arrays of an archive are far larger than the file: zeros, packed to fill the memory."""
+    with zipfile.ZipFile(path) as archive:
+        unpacked = sum(entry.file_size for entry in archive.infolist())
+    if unpacked > max(ALWAYS, EXPANSION * path.stat().st_size):
+        raise BadFile(
+            f"{path}: arrays must take at most {EXPANSION} times the size of their file, but these take {unpacked} "
+            "bytes; save them with numpy.savez, uncompressed."
+        )
 
 
 def guess_roles(shapes: Mapping[str, tuple[int, ...]], wanted: Roles) -> Roles:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import stat
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -13,6 +17,10 @@ ORIENTATION = 0x0112  # the EXIF tag; 5 to 8 mean that width and height change p
 GREY_MODES = frozenset({"1", "L", "LA", "La", "I", "I;16", "I;16B", "I;16L", "I;16N"})
 # Not PNG, of which all pixels would be decoded to look for EXIF behind them; not TIFF, whose size Pillow turns itself.
 EXIF_IN_HEADER = frozenset({"JPEG", "MPO", "WEBP"})
+FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM")  # those of the suffixes that are read
+PIXELS = 1 << 26  # of one image, as it is decoded
+LARGE = 1 << 22  # pixels: images above are decoded one at a time, whatever the number of threads
+_large = Lock()
 
 
 @dataclass(frozen=True)
@@ -26,9 +34,8 @@ class Header:
 
 def read_header(path: str) -> Header:
     """Return height, width (of the upright image) and whether it is grey, without decoding it."""
-    module = _pillow()
     try:
-        with module.open(path) as image:
+        with _opened(path) as image:
             width, height = image.size
             turned = image.format in EXIF_IN_HEADER and image.getexif().get(ORIENTATION) in (5, 6, 7, 8)
             height, width = (width, height) if turned else (height, width)
@@ -44,17 +51,32 @@ def decode_image(path: str, *, channels: int = 3, size: tuple[int, int] | None =
     """
     module = _pillow()
     try:
-        with module.open(path) as image:
+        with _opened(path) as image, _one_at_a_time(image):
             if size is not None:
                 # A JPEG is decoded at a fraction of its size where that leaves twice the pixels needed, which is
                 # far quicker. Square, as the image may lie on its side.
                 image.draft(None, (2 * max(size), 2 * max(size)))
+            if image.width * image.height > PIXELS:  # before any is decoded
+                raise ValueError(f"it has {image.width} x {image.height} pixels, above the limit of {PIXELS}")
             pixels = _eight_bit(_upright(image), "L" if channels == 1 else "RGB")
             if size is not None and pixels.size != size[::-1]:
                 pixels = pixels.resize(size[::-1], module.Resampling.BILINEAR)
             return np.asarray(pixels).reshape(pixels.height, pixels.width, channels)
     except Exception as error:  # as above
         raise _unreadable(path, error) from error
+
+
+def _opened(path: str) -> Any:
+    """Open an image of a known format: by its content Pillow would hand some files to other programs."""
+    module = _pillow()
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        raise ValueError("it is no regular file")
+    return module.open(path, formats=FORMATS)
+
+
+def _one_at_a_time(image: Any) -> AbstractContextManager[Any]:
+    """Return a context that lets one large image at a time into memory."""
+    return _large if image.width * image.height > LARGE and image.format not in ("JPEG", "MPO") else nullcontext()
 
 
 def _upright(image: Any) -> Any:

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from protoattend.data.decode import Header, decode_image, read_header
 from protoattend.data.image_folders import list_folder
+from protoattend.data.image_roots import Roots, require_within
 from protoattend.data.samples import Rows
 from protoattend.errors import BadFile, UserError, choose
 
@@ -42,6 +43,7 @@ class ImageFile:
     height: int
     width: int
     thumbnail: np.ndarray | None = field(default=None, compare=False, repr=False)
+    roots: Roots = field(default=None, compare=False, repr=False)  # folders under which it may be read
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -53,6 +55,7 @@ class ImageFile:
         """Return the image as uint8 `(h, w)` or `(h, w, 3)`."""
         if self.thumbnail is not None:
             return self.thumbnail.astype(dtype or self.thumbnail.dtype, copy=bool(copy))
+        require_within([self.path], self.roots)
         image = decode_image(self.path, channels=self.channels, size=(self.height, self.width))
         return image.reshape(self.shape).astype(dtype or image.dtype, copy=False)
 

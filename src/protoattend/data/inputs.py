@@ -9,8 +9,8 @@ shown of a row or of its excerpt, `form()` the sizes an encoder is built for.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence, Sized
+from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -19,7 +19,9 @@ from torch import Tensor
 from torch.nn.functional import adaptive_avg_pool2d
 from torch.utils.data import Dataset, IterableDataset
 
+from protoattend.arguments import as_array
 from protoattend.data.characters import Tokenizer, encode_text
+from protoattend.data.image_roots import Roots, given, require_within
 from protoattend.data.images import ImageFile, ImageFiles, image_samples
 from protoattend.data.ngrams import NgramInputs
 from protoattend.data.samples import Samples, chunks
@@ -46,20 +48,24 @@ class Inputs(Protocol):
 
 @dataclass(frozen=True)
 class ImageInputs:
-    """Images of one size, kept as `(n, c, h, w)`, in uint8 where they came so; of image files the paths are kept."""
+    """Images of one size, kept as `(n, c, h, w)`, in uint8 where they came so; of image files the paths are kept.
+
+    Of a loaded classifier, `roots` are the folders under which the files that its folder points to may be read.
+    """
 
     channels: int
     height: int
     width: int
     low: float
     high: float
+    roots: Roots = field(default=None, compare=False, repr=False)
     kind: ClassVar[str] = "images"
 
     @classmethod
     def fit(cls, X: Any) -> ImageInputs:
         if isinstance(X, ImageFiles):
             return cls(X.channels, X.height, X.width, *PIXEL_RANGE)
-        images = _channels_first(np.asarray(X))
+        images = _channels_first(as_array(X, "X"))
         _require_finite(images, "X")
         low, high = PIXEL_RANGE if images.dtype == np.uint8 else (float(images.min()), float(images.max()))
         channels, height, width = images.shape[1:]
@@ -68,7 +74,7 @@ class ImageInputs:
     def source(self, X: Any) -> Source:
         if isinstance(X, ImageFiles):
             return self._paths(X)
-        images = _channels_first(np.asarray(X))
+        images = _channels_first(as_array(X, "X"))
         if images.shape[1:] != (self.channels, self.height, self.width):
             raise UserError(
                 f"images must have the size seen in fit, {self._size(self.channels, self.height, self.width)}, "
@@ -79,6 +85,7 @@ class ImageInputs:
 
     def tensor(self, source: Source) -> Samples:
         if source.dtype == object:
+            require_within(source, self.roots)
             return image_samples(source, self.channels, self.height, self.width)
         return torch.from_numpy(np.ascontiguousarray(source))
 
@@ -89,7 +96,7 @@ class ImageInputs:
     def preview(self, row: Any) -> np.ndarray | ImageFile:
         """Return the image as uint8 `(h, w)` or `(h, w, 3)`; a file is decoded only when it is shown."""
         if isinstance(row, str):
-            return ImageFile(row, self.channels, self.height, self.width)
+            return ImageFile(row, self.channels, self.height, self.width, roots=self.roots)
         image = self._eight_bit(np.asarray(row))
         return image[0] if self.channels == 1 else np.moveaxis(image[:3], 0, -1)
 
@@ -97,7 +104,7 @@ class ImageInputs:
         return {"channels": self.channels, "height": self.height, "width": self.width}
 
     def state(self) -> dict[str, Any]:
-        return asdict(self)
+        return {name: value for name, value in asdict(self).items() if name != "roots"}
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> ImageInputs:
@@ -109,7 +116,7 @@ class ImageInputs:
                 f"image files hold pixels from 0 to 255, but those of fit went from {self.low:g} to {self.high:g}; "
                 "fit from image files or uint8 arrays too, or pass arrays scaled as in fit."
             )
-        return X.paths  # decoded to the size of fit, whatever their own
+        return X.paths if self.roots is None else given(X.paths)  # decoded to the size of fit, whatever their own
 
     def _eight_bit(self, images: np.ndarray) -> np.ndarray:
         if images.dtype == np.uint8:
@@ -185,7 +192,7 @@ def kind_of(X: Any) -> str:
         return "table"
     if isinstance(X, (list, tuple)) and any(isinstance(row, str) or row is None for row in X):
         return "text"
-    array = np.asarray(X)
+    array = as_array(X, "X")
     if array.ndim == 1 and array.dtype.kind in "UOT" and any(isinstance(row, str) for row in array):
         return "text"
     if array.ndim in (3, 4):
@@ -197,7 +204,7 @@ def count_rows(X: Any) -> int:
     """Return how many rows X has, whatever its kind."""
     shape = getattr(X, "shape", None)
     if shape is None:
-        shape = (len(X),) if hasattr(X, "__len__") else np.asarray(X).shape
+        shape = (len(X),) if isinstance(X, Sized) else as_array(X, "X").shape
     return int(shape[0]) if shape else 1
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,11 +11,13 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 from torch import Tensor
 
+from protoattend.arguments import as_array
 from protoattend.data.tables import is_missing
-from protoattend.errors import UserError
+from protoattend.errors import BadFile, UserError
 
 MANY, FEW = 50, 10  # more distinct numbers with fewer samples of each are measurements rather than classes
 MOST = 1000  # more distinct numbers are measurements, however many samples each has
+LABEL_BYTES = 1 << 28  # of all labels read from a file
 
 
 class Classes:
@@ -61,7 +63,7 @@ class Classes:
     def encode(self, y: Any) -> Tensor:
         """Return labels as class numbers `(n,)`; an unknown one is an error."""
         labels = _column(y).tolist()
-        unknown = [label for label in labels if label not in self._numbers]
+        unknown = [label for label in labels if not isinstance(label, Hashable) or label not in self._numbers]
         if unknown:
             raise UserError(
                 f"every label must be a class seen in fit, but {unknown[0]!r} is not among {self.values.tolist()[:9]}; "
@@ -78,13 +80,13 @@ class Classes:
 
 def _column(y: Any) -> np.ndarray:
     if isinstance(y, Tensor):
-        y = y.detach().cpu().numpy()
+        y = as_array(y, "y")
     if isinstance(y, (list, tuple)) and any(isinstance(label, (tuple, frozenset)) for label in y):
         column = np.empty(len(y), dtype=object)
         column[:] = y
         _require_known(column)
         return column
-    array = np.asarray(y)
+    array = as_array(y, "y")
     if isinstance(y, (list, tuple)) and array.dtype.kind in "US" and not all(isinstance(label, str) for label in y):
         array = np.array(y, dtype=object)  # numpy would silently turn the numbers of a mixed list into strings
     try:
@@ -132,4 +134,27 @@ def _at_least_two(values: np.ndarray) -> np.ndarray:
             f"a classifier needs samples of at least two classes, but y has only one class: {values.tolist()}; "
             "check that the labels were read correctly."
         )
+    return values
+
+
+def classes_to_json(classes: np.ndarray) -> dict[str, Any]:
+    """Return labels as JSON can hold them."""
+    values = classes.tolist()
+    for value in values:
+        if not isinstance(value, (str, int, float, bool)):
+            raise UserError(
+                f"only str, int, float and bool labels can be saved, but there is {value!r}; rename it first."
+            )
+    return {"dtype": classes.dtype.str, "values": values}
+
+
+def classes_from_json(content: Mapping[str, Any]) -> np.ndarray:
+    """Return what `classes_to_json` was given."""
+    dtype, listed = np.dtype(content["dtype"]), content["values"]
+    if len(listed) * dtype.itemsize > LABEL_BYTES:
+        raise BadFile(f"labels must take at most {LABEL_BYTES} bytes, but meta.json says {dtype}; restore it.")
+    values = np.empty(len(listed), dtype=dtype)
+    values[:] = listed
+    if values.tolist() != listed:
+        raise BadFile(f"labels must be of the dtype that meta.json says, {dtype}, but they are not; restore it.")
     return values

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from protoattend.arguments import as_array
 from protoattend.errors import BadCell, UserError
 
 UNKNOWN = 0  # the code of a missing category and of one never seen in fit
@@ -83,6 +84,8 @@ class TableInputs:
     ) -> TableInputs:
         """Learn each column from X, except for those whose encoding is `fixed`, by name."""
         names, raw, named = _columns(X)
+        if not isinstance(categorical, Iterable | None) or isinstance(categorical, str) or _single(categorical):
+            raise UserError(f"categorical_features must be a list of columns or None, but got {categorical!r}.")
         declared = {str(name) for name in (() if categorical is None else categorical)}
         if declared - set(names):
             raise UserError(
@@ -145,9 +148,15 @@ class TableInputs:
         return cls(columns=tuple(columns), names=tuple(state["names"]), named=state["named"])
 
 
+def _single(value: Any) -> bool:
+    return getattr(value, "ndim", 1) == 0
+
+
 def _columns(X: Any) -> tuple[list[str], dict[str, np.ndarray], bool]:
     """Return column names, raw columns, and whether the names are the user's own."""
     if hasattr(X, "columns"):
+        if getattr(X.columns, "nlevels", 1) > 1:
+            raise UserError("columns must have one name each, but they are a MultiIndex; join its levels to one name.")
         names = [str(name) for name in X.columns]
         if len(set(names)) < len(names):
             twice = sorted({name for name in names if names.count(name) > 1})
@@ -155,7 +164,7 @@ def _columns(X: Any) -> tuple[list[str], dict[str, np.ndarray], bool]:
         return names, {str(name): _values(X[name]) for name in X.columns}, True
     if hasattr(X, "toarray"):
         raise UserError("sparse input is not supported: X must be dense; convert it with X.toarray().")
-    array = np.asarray(X)
+    array = as_array(X, "X")
     if array.ndim != 2:
         raise UserError(
             f"a table must be two-dimensional, but X has shape {array.shape}. Reshape your data: "

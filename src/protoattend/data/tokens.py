@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sized
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -65,8 +65,11 @@ class TokenInputs:
 
 def as_texts(X: Any) -> np.ndarray:
     """Return texts as an array of str objects, each checked."""
-    texts = np.empty(len(X), dtype=object)
-    for i, text in enumerate(X):
+    if isinstance(X, (str, bytes)) or not isinstance(X, Sized) or getattr(X, "shape", None) == ():
+        raise UserError(f"texts must be a list of str, but X is of type {type(X).__name__}; pass [text].")
+    rows: Any = X
+    texts = np.empty(len(rows), dtype=object)
+    for i, text in enumerate(rows):
         if not isinstance(text, str):
             raise UserError(
                 f"every text must be a str, but X[{i}] is {text!r} of type {type(text).__name__}; "

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from protoattend.arguments import as_array
 from protoattend.data.labels import Classes
 from protoattend.errors import UserError
 
@@ -27,7 +28,7 @@ def check_weights(weights: Any, n_rows: int) -> np.ndarray:
         return np.ones(n_rows, dtype=np.float32)
     try:
         with np.errstate(over="ignore"):  # a weight too large for float32 becomes infinite, which is an error below
-            checked = np.asarray(weights, dtype=np.float64).astype(np.float32)
+            checked = as_array(weights, "sample_weight").astype(np.float64).astype(np.float32)
     except (TypeError, ValueError) as error:
         raise UserError(f"sample_weight must hold numbers, but it does not ({error}); convert them first.") from None
     if checked.shape != (n_rows,):

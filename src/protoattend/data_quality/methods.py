@@ -52,7 +52,7 @@ class DataQualityMethods:
         if X is not None:
             return cross_fit_issues(self, X, y, cv=cv)
         check_is_fitted(self)
-        return leave_one_out_issues(self.database_)
+        return leave_one_out_issues(self.database_.snapshot())
 
     def error_analysis(self, X: Any, y: Any, top: int = 20) -> ErrorAnalysis:
         """Return which candidates pull which classes into which errors, and of which classes more data is wanted.
@@ -88,4 +88,5 @@ class DataQualityMethods:
         (89, (3, 3))
         """
         check_is_fitted(self)
-        return error_analysis(self.database_, self._encode(X).queries, self.database_.classes.encode(y), top=top)
+        database = self.database_.snapshot()
+        return error_analysis(database, self._encode(X).queries, database.classes.encode(y), top=top)

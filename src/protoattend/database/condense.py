@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from protoattend.arguments import check_count, check_number
 from protoattend.errors import UserError
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def most_attended(received: np.ndarray, labels: np.ndarray, n: int) -> np.ndarra
     array([1, 2, 3])
     """
     present, counts = np.unique(labels, return_counts=True)
-    if not len(present) <= n <= len(labels):
+    if not len(present) <= check_count(n, "n", low=0) <= len(labels):
         raise UserError(
             f"n must be from {len(present)}, one candidate for each class there is, to {len(labels)}, the size of the "
             f"database, but got {n}."
@@ -42,7 +43,7 @@ def most_attended(received: np.ndarray, labels: np.ndarray, n: int) -> np.ndarra
 
 def positions_within(database: VariantMethods, loss: float) -> np.ndarray:
     """Return the positions kept when their number is halved as long as no more than `loss` of the accuracy goes."""
-    if not 0 <= loss < 1:
+    if not 0 <= check_number(loss, "loss") < 1:
         raise UserError(f"loss must be at least 0 and below 1, but got {loss}; 0.01 is one percent point.")
     received, labels = attention_received(database), database.rows.labels.numpy()
     kept, least = np.arange(len(labels)), accuracy_on_rows(database, database) - loss

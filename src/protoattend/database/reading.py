@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -27,10 +27,37 @@ from protoattend.database.searchable import Searchable
 WORTH_A_COPY = 1 << 26  # bytes of keys that are laid out again for single queries; larger ones stay mapped from disk
 
 
-class ReadableDatabase:
-    """Candidates of one trained model that are looked at and attended to."""
+@dataclass(frozen=True)
+class State:
+    """What a database is between two edits: never changed, replaced as a whole, so that a reader has one of them."""
 
-    _rows: Rows
+    rows: Rows
+    searchable: Searchable
+    readings: Readings | None
+    rounding: Quantization | None
+    next_id: int
+    approximation: Approximation | None = None
+
+    @classmethod
+    def of(cls, rows: Rows, readings: Readings | None, rounding: Quantization | None, next_id: int) -> State:
+        sample_weight = None if rows.count_once else rows.sample_weight  # unweighted search is the faster one
+        typical_only = readings is not None and readings.typical_only
+        searchable = Searchable(rows.keys, rows.class_scores, rows.labels, sample_weight, typical_only)
+        laid_out = searchable.by_columns() if rows.keys.nbytes <= WORTH_A_COPY else searchable
+        return cls(rows, laid_out, readings, rounding, next_id)
+
+    def asked(self, queries: Tensor) -> Tensor:
+        """Return queries as the keys of the rows want them."""
+        return queries if self.rounding is None else self.rounding.scaled(queries)
+
+
+class ReadableDatabase:
+    """Candidates of one trained model that are looked at and attended to.
+
+    All that an edit changes is in `_state`. A method takes that once; who calls several takes a snapshot first.
+    """
+
+    _state: State
 
     def __init__(
         self,
@@ -40,13 +67,12 @@ class ReadableDatabase:
         rows: Rows,
         rounding: Quantization | None,
         readings: Readings | None,
+        next_id: int,
     ) -> None:
         self.model = model
         self.inputs = inputs
         self.classes = classes
-        self.rounding = rounding
-        self._readings = readings
-        self._become(rows)
+        self._state = State.of(rows, readings, rounding, next_id)
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -54,27 +80,44 @@ class ReadableDatabase:
     def _repr_html_(self) -> str:
         from protoattend.viz.notebook import database_cell
 
-        counts = np.bincount(self._rows.labels.numpy(), minlength=len(self.classes.values))
-        example = [
-            int(np.flatnonzero(self._rows.labels.numpy() == c)[0]) if counts[c] else -1 for c in range(len(counts))
-        ]
+        rows = self._rows
+        labels = rows.labels.numpy()
+        counts = np.bincount(labels, minlength=len(self.classes.values))
+        example = [int(np.flatnonzero(labels == c)[0]) if counts[c] else -1 for c in range(len(counts))]
         return database_cell(
             self.classes.values,
             counts,
-            edited=int(self._rows.edited.sum()),
-            sample=lambda c: None if example[c] < 0 else self.preview_at(example[c]),
+            edited=int(rows.edited.sum()),
+            sample=lambda c: None if example[c] < 0 else preview(rows, self.inputs, example[c]),
             kind=self.inputs.kind,
         )
 
     @property
     def readings(self) -> Readings | None:
         """How confidence and probabilities are read; None is by the weights and logits that decide, as in the paper."""
-        return self._readings
+        return self._state.readings
 
     @readings.setter
     def readings(self, readings: Readings | None) -> None:
-        self._readings = readings
-        self._become(self._rows)
+        state = self._state
+        self._state = State.of(state.rows, readings, state.rounding, state.next_id)
+
+    @property
+    def rounding(self) -> Quantization | None:
+        """How the keys are rounded; None is not at all."""
+        return self._state.rounding
+
+    @rounding.setter
+    def rounding(self, rounding: Quantization | None) -> None:
+        self._state = replace(self._state, rounding=rounding)
+
+    @property
+    def _rows(self) -> Rows:
+        return self._state.rows
+
+    @property
+    def _next_id(self) -> int:
+        return self._state.next_id
 
     @property
     def rows(self) -> Rows:
@@ -97,7 +140,8 @@ class ReadableDatabase:
     @property
     def keys(self) -> Tensor:
         """The key of every row `(D, d_att)` in the model's own numbers, also where rows keep them rounded."""
-        return self._rows.keys if self.rounding is None else self.rounding.widen(self._rows.keys)
+        state = self._state
+        return state.rows.keys if state.rounding is None else state.rounding.widen(state.rows.keys)
 
     @property
     def class_scores(self) -> Tensor:
@@ -176,7 +220,8 @@ class ReadableDatabase:
         >>> clf.database_.preview(0)["0"]
         '14.23'
         """
-        return self.preview_at(self._rows.positions([index])[0])
+        rows = self._rows
+        return preview(rows, self.inputs, rows.positions([index])[0])
 
     def preview_at(self, position: int) -> Any:
         """Return the sample at a position in `rows` in that form."""
@@ -226,19 +271,20 @@ class ReadableDatabase:
         >>> weights.shape, bool((positions != torch.tensor([[0], [1]])).all())
         (torch.Size([2, 3]), True)
         """
-        search: Search = self._approximation or exact
+        state = self._state
+        search: Search = state.approximation or exact
         found = search.attend(
-            self._asked(queries),
-            self._searchable,
+            state.asked(queries),
+            state.searchable,
             normalize=self.model.normalize,
             temperature=self.temperature,
             own=own,
             top=top,
-            flat=self._readings.flat_temperature if self._readings is not None and confidence else None,
+            flat=state.readings.flat_temperature if state.readings is not None and confidence else None,
         )
-        if self._readings is not None:
-            found = replace(found, probability_temperature=self._readings.probability_temperature)
-        return found if self.rounding is None else replace(found, exact=False)
+        if state.readings is not None:
+            found = replace(found, probability_temperature=state.readings.probability_temperature)
+        return found if state.rounding is None else replace(found, exact=False)
 
     def decide(self, queries: Tensor, *, own: Tensor | None = None, confidence: bool = True) -> Attention:
         """Return what is decided for queries, without naming prototypes: the faster `attend`.
@@ -273,35 +319,31 @@ class ReadableDatabase:
 
         A row that takes no part in decisions has -inf.
         """
-        keys = self._rows.keys.to(query.dtype)
-        scores = attention_scores(self._asked(query[None]), keys, self.temperature)[0].double()
+        state = self._state
+        keys = state.rows.keys.to(query.dtype)
+        scores = attention_scores(state.asked(query[None]), keys, self.temperature)[0].double()
         if self.model.normalize == "sparsemax":
-            scores[self._searchable.atypical] = -torch.inf
+            scores[state.searchable.atypical] = -torch.inf
         return scores
 
     @property
     def deciding(self) -> Tensor:
         """Which rows take part in decisions `(D,)`: with two readings, the typical ones."""
-        taking_part = torch.ones(len(self), dtype=torch.bool)
+        state = self._state
+        taking_part = torch.ones(len(state.rows), dtype=torch.bool)
         if self.model.normalize == "sparsemax":
-            taking_part[self._searchable.atypical] = False
+            taking_part[state.searchable.atypical] = False
         return taking_part
 
     def flat_weights(self, queries: Tensor, *, own: Tensor | None = None) -> Tensor:
         """Return the weights of all rows in the reading that confidence is of `(B, D)`; `own` as in `attend`."""
-        temperature = self.temperature if self._readings is None else self._readings.flat_temperature
-        keys = self._rows.keys.to(queries.dtype)
-        scores = without_own(attention_scores(self._asked(queries), keys, temperature), own)
-        normalize = self.model.normalize if self._readings is None else "softmax"
-        return normalizer(normalize)(scores, sample_weight=self._rows.sample_weight)
+        state = self._state
+        temperature = self.temperature if state.readings is None else state.readings.flat_temperature
+        keys = state.rows.keys.to(queries.dtype)
+        scores = without_own(attention_scores(state.asked(queries), keys, temperature), own)
+        normalize = self.model.normalize if state.readings is None else "softmax"
+        return normalizer(normalize)(scores, sample_weight=state.rows.sample_weight)
 
-    def _asked(self, queries: Tensor) -> Tensor:
-        return queries if self.rounding is None else self.rounding.scaled(queries)
-
-    def _become(self, rows: Rows) -> None:
-        sample_weight = None if rows.count_once else rows.sample_weight  # unweighted search is the faster one
-        typical_only = self._readings is not None and self._readings.typical_only
-        searchable = Searchable(rows.keys, rows.class_scores, rows.labels, sample_weight, typical_only)
-        self._searchable = searchable.by_columns() if rows.keys.nbytes <= WORTH_A_COPY else searchable
-        self._approximation: Approximation | None = None
-        self._rows = rows
+    def _become(self, rows: Rows, next_id: int) -> None:
+        state = self._state
+        self._state = State.of(rows, state.readings, state.rounding, next_id)

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from protoattend.arguments import as_array
 from protoattend.core.model import Encoded
 from protoattend.database.storage.texts import Texts
 from protoattend.errors import MissingSamples, UserError
@@ -132,7 +133,9 @@ class Rows:
 
     def positions(self, indices: Indices) -> np.ndarray:
         """Return where the rows of these indices are; one that does not exist is an error."""
-        wanted = np.atleast_1d(np.asarray(indices))
+        wanted = np.atleast_1d(as_array(indices, "indices"))
+        if wanted.ndim > 1:
+            raise UserError(f"indices must be one number or a list of them, but have shape {wanted.shape}.")
         if len(wanted) == 0:
             wanted = wanted.astype(int)
         if wanted.dtype.kind not in "iu":

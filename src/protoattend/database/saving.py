@@ -4,25 +4,31 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
+from protoattend.data.inputs import ImageInputs
 from protoattend.database.encode import decision_weight
+from protoattend.database.forgetting import ForgetReport, report_of
+from protoattend.database.mutex import Mutex
 from protoattend.database.previews import with_excerpts
-from protoattend.database.reading import ReadableDatabase
+from protoattend.database.reading import State
+from protoattend.database.rows import Indices
 from protoattend.database.storage import edit_log as edits
 from protoattend.database.storage import folder as on_disk
+from protoattend.database.variants import VariantMethods
 from protoattend.errors import UserError
 from protoattend.folders import alone
 
 
-class SavingMethods(ReadableDatabase):
+class SavingMethods(VariantMethods):
     """A database in its folder; named first is what is needed of the whole one."""
 
     fingerprint: str
-    _next_id: int
+    _writing: Mutex
     _home: edits.Home | None
     _unsaved: tuple[edits.Edit, ...]
-    _require_current_model: Callable[[], None]
+    remove: Callable[[Indices], None]
 
     def save(self, folder: str | os.PathLike[str], *, excerpts: bool = False) -> None:
         """Write the database into a folder, wholly or not at all.
@@ -57,16 +63,12 @@ class SavingMethods(ReadableDatabase):
         178
         """
         self._require_current_model()
-        columns = on_disk.columns_of(self._rows)
-        if excerpts:
-            columns = with_excerpts(columns, self._rows, self.inputs)
-        rounding = None if self.rounding is None else self.rounding.state()
-        meta = {"fingerprint": self.fingerprint, "next_id": self._next_id, "rounding": rounding}
-        meta |= {"readings": None if self.readings is None else self.readings.state()}
-        on_disk.write_folder(Path(folder), len(self), columns, meta)
+        self._write(Path(folder), self._state, excerpts=excerpts)
 
     def save_edits(self) -> int:
         """Append the edits since `open` to the log in the database's folder.
+
+        The samples of rows that were removed stay in its files until `compact` or `forget` writes them again.
 
         Returns
         -------
@@ -95,12 +97,13 @@ class SavingMethods(ReadableDatabase):
         ...     opened.save_edits(), len(CandidateDatabase.open(folder, clf.model_, **read))
         (1, 177)
         """
-        home, unsaved = self._require_home(), self._unsaved
-        with alone(home.folder):
-            for edit in unsaved:
-                home = self._home = edits.append(home, edit)
-                self._unsaved = self._unsaved[1:]
-        return len(unsaved)
+        with self._writing:
+            home, unsaved = self._require_home(), self._unsaved
+            with alone(home.folder):
+                for edit in unsaved:
+                    home = self._home = edits.append(home, edit)
+                    self._unsaved = self._unsaved[1:]
+            return len(unsaved)
 
     def compact(self) -> None:
         """Write the folder again with all edits in its columns, so that it opens without a log; wholly or not at all.
@@ -127,14 +130,48 @@ class SavingMethods(ReadableDatabase):
         ...     len(CandidateDatabase.open(folder, clf.model_, **read))
         177
         """
-        home = self._require_home()
-        with alone(home.folder):
-            edits.require_unchanged(home)
-            self.save(home.folder)
-        self._home, self._unsaved = edits.Home.of(home.folder), ()
-        self._become(
-            on_disk.read_folder(home.folder, on_disk.read_folder_meta(home.folder), decision_weight(self.model))
-        )
+        with self._writing:
+            home = self._require_home()
+            self._require_current_model()
+            with alone(home.folder):
+                edits.require_unchanged(home)
+                self._write(home.folder, self._state, excerpts=False)
+                self._home, self._unsaved = edits.Home.of(home.folder), ()
+                meta = on_disk.read_folder_meta(home.folder)
+                self._become(on_disk.read_folder(home.folder, meta, decision_weight(self.model)), meta["next_id"])
+
+    def forget(self, indices: Indices) -> ForgetReport:
+        """Remove candidates for good: also from the database's folder, which is written again without them.
+
+        Parameters
+        ----------
+        indices : int or sequence of int
+            What the rows are called.
+
+        Returns
+        -------
+        report : ForgetReport
+            What rested on them, and what still depends on them: above all the weights that were trained with them.
+
+        See Also
+        --------
+        remove : Leaves the samples in the folder, after `save_edits` too, until `compact`.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_wine
+        >>> from protoattend import ProtoAttendClassifier
+        >>> X, y = load_wine(return_X_y=True)
+        >>> clf = ProtoAttendClassifier(max_epochs=2, random_state=0, verbose=0).fit(X, y)
+        >>> clf.database_.forget(0).indices
+        (0,)
+        """
+        with self._writing:
+            before = self.snapshot()
+            self.remove(indices)
+            if self._home is not None:
+                self.compact()
+            return report_of(before, self, gone_from_disk=self._home is not None)
 
     def verify(self) -> None:
         """Read every file of the database's folder and compare its checksum.
@@ -162,7 +199,7 @@ class SavingMethods(ReadableDatabase):
         """
         folder = self._require_home().folder
         on_disk.verify_folder(folder, decision_weight(self.model))
-        list(edits.read_log(folder))  # which checks every file
+        edits.verify_log(folder, decision_weight(self.model))
 
     def save_shard(self, folder: str | os.PathLike[str], number: int, of: int) -> None:
         """Write the database as one of several shards; many processes can do so at once, each its own.
@@ -269,9 +306,12 @@ class SavingMethods(ReadableDatabase):
         ...     clf.database_.relocate(old, new)
         20
         """
-        edit = edits.Relocated.checked(self._rows, old, new)
-        count = len(edit.moved(self._rows))
-        self._edit(edit)
+        with self._writing:
+            edit = edits.Relocated.checked(self._rows, old, new)
+            count = len(edit.moved(self._rows))
+            self._edit(edit)
+            if isinstance(self.inputs, ImageInputs) and self.inputs.roots is not None:
+                self.inputs = replace(self.inputs, roots=(*self.inputs.roots, edit.new))  # a person has named it
         return count
 
     def _require_home(self) -> edits.Home:
@@ -283,5 +323,16 @@ class SavingMethods(ReadableDatabase):
         return self._home
 
     def _edit(self, edit: edits.Edit) -> None:
-        self._become(edit.apply(self._rows, decision_weight(self.model)))
+        """Apply an edit, in the thread that may write."""
+        rows = edit.apply(self._rows, decision_weight(self.model))
+        self._become(rows, int(rows.ids[-1]) + 1 if isinstance(edit, edits.Added) else self._next_id)
         self._unsaved += () if self._home is None else (edit,)
+
+    def _write(self, folder: Path, state: State, *, excerpts: bool) -> None:
+        columns = on_disk.columns_of(state.rows)
+        if excerpts:
+            columns = with_excerpts(columns, state.rows, self.inputs)
+        rounding = None if state.rounding is None else state.rounding.state()
+        meta = {"fingerprint": self.fingerprint, "next_id": state.next_id, "rounding": rounding}
+        meta |= {"readings": None if state.readings is None else state.readings.state()}
+        on_disk.write_folder(folder, len(state.rows), columns, meta)

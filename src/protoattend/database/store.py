@@ -16,6 +16,7 @@ from protoattend.data.inputs import Inputs, count_rows, require_rows, take_rows
 from protoattend.data.labels import Classes
 from protoattend.data.weights import check_weights
 from protoattend.database.encode import decision_weight, encode, fingerprint
+from protoattend.database.mutex import Mutex
 from protoattend.database.previews import kept_alike, require_same_form
 from protoattend.database.quantize import Quantization
 from protoattend.database.readings import Readings
@@ -23,16 +24,17 @@ from protoattend.database.rows import Blocks, Indices, Rows, heeding_labels, une
 from protoattend.database.saving import SavingMethods
 from protoattend.database.storage import edit_log as edits
 from protoattend.database.storage import folder as on_disk
-from protoattend.database.variants import VariantMethods
 from protoattend.errors import StaleDatabase, UserError
+from protoattend.folders import read_whole
 
 
-class CandidateDatabase(VariantMethods, SavingMethods):
+class CandidateDatabase(SavingMethods):
     """The candidates of one trained model, with labels, that can be searched, edited, saved and opened.
 
     Made by `ProtoAttendClassifier.fit` as `database_`, by `build` or by `open`. Rows are named by their index: the row
     of the training X, and new numbers for rows added later. `add`, `remove` and `relabel` act on the next prediction;
-    each happens wholly or, with an error, not at all.
+    each happens wholly or, with an error, not at all. Threads may share a database: edits wait for one another, and
+    whoever reads has the candidates of one moment; `snapshot` keeps these for several questions.
 
     Attributes
     ----------
@@ -66,9 +68,9 @@ class CandidateDatabase(VariantMethods, SavingMethods):
         rounding: Quantization | None = None,
         readings: Readings | None = None,
     ) -> None:
-        super().__init__(model, inputs, classes, rows, rounding, readings)
+        super().__init__(model, inputs, classes, rows, rounding, readings, next_id)
         self.fingerprint = model_fingerprint or fingerprint(model)
-        self._next_id = next_id
+        self._writing = Mutex()
         self._home: edits.Home | None = None
         self._unsaved: tuple[edits.Edit, ...] = ()
 
@@ -174,18 +176,20 @@ class CandidateDatabase(VariantMethods, SavingMethods):
         ...     CandidateDatabase.open(folder, clf.model_, inputs=clf.inputs_, classes=clf.database_.classes)
         CandidateDatabase(178 candidates of 3 classes)
         """
-        path = Path(folder)
-        home = edits.Home.of(path)  # first: what is changed while it is read is then found out when edits are saved
-        meta, own, decision = on_disk.read_folder_meta(path), fingerprint(model), decision_weight(model)
+        path = Path(os.path.realpath(folder))
+        return read_whole(path, lambda: cls._open(path, model, inputs, classes))
+
+    @classmethod
+    def _open(cls, folder: Path, model: ProtoAttend, inputs: Inputs, classes: Classes) -> CandidateDatabase:
+        home = edits.Home.of(folder)
+        meta, own, decision = on_disk.read_folder_meta(folder), fingerprint(model), decision_weight(model)
         if (made_by := meta["fingerprint"]) != own:
             raise StaleDatabase(
                 f"a database must be used with the model that made it, but {folder} was made by {made_by[:12]} "
                 f"and this one is {own[:12]}; rebuild it with CandidateDatabase.build(model, X, y, ...)."
             )
-        rows, next_id, log = on_disk.read_folder(path, meta, decision), meta["next_id"], list(edits.read_log(path))
-        for edit in log:
-            rows = edit.apply(rows, decision)
-            next_id = int(rows.ids[-1]) + 1 if isinstance(edit, edits.Added) else next_id
+        saved = on_disk.read_folder(folder, meta, decision)
+        rows, next_id, n_edits = edits.replay(folder, saved, meta["next_id"], decision)
         rounding = Quantization.from_state(meta.get("rounding"))
         database = cls(
             model,
@@ -197,7 +201,7 @@ class CandidateDatabase(VariantMethods, SavingMethods):
             rounding=rounding,
             readings=Readings.from_state(meta.get("readings")),
         )
-        database._home = replace(home, edits=len(log))
+        database._home = replace(home, edits=n_edits)
         return database
 
     def __repr__(self) -> str:
@@ -247,18 +251,20 @@ class CandidateDatabase(VariantMethods, SavingMethods):
         require_same_form(source, self._rows)
         self._require_current_model()
         encoded = encode(self.model, self.inputs.tensor(source))
-        ids = np.arange(self._next_id, self._next_id + len(source))
-        new = Rows(
-            ids,
-            labels,
-            encoded.keys if self.rounding is None else self.rounding.round(encoded.keys),
-            heeding_labels(encoded.values @ decision_weight(self.model).T, labels),
-            edited=torch.ones(len(ids), dtype=torch.bool),
-            sample_weight=torch.ones(len(ids)),
-            blocks=Blocks((kept_alike(self._rows, self.inputs, source, encoded),)),
-        )
-        self._edit(edits.Added(new))
-        self._next_id += len(source)
+        class_scores = heeding_labels(encoded.values @ decision_weight(self.model).T, labels)
+        with self._writing:
+            state = self._state
+            ids = np.arange(state.next_id, state.next_id + len(source))
+            new = Rows(
+                ids,
+                labels,
+                encoded.keys if state.rounding is None else state.rounding.round(encoded.keys),
+                class_scores,
+                edited=torch.ones(len(ids), dtype=torch.bool),
+                sample_weight=torch.ones(len(ids)),
+                blocks=Blocks((kept_alike(state.rows, self.inputs, source, encoded),)),
+            )
+            self._edit(edits.Added(new))
         return ids
 
     def remove(self, indices: Indices) -> None:
@@ -284,7 +290,8 @@ class CandidateDatabase(VariantMethods, SavingMethods):
         >>> clf.database_.indices[:3]
         array([1, 3, 4])
         """
-        self._edit(self._removal(indices))
+        with self._writing:
+            self._edit(self._removal(indices))
 
     def relabel(self, indices: Indices, labels: Any) -> None:
         """Give candidates other labels; each row argues for its new one.
@@ -311,7 +318,8 @@ class CandidateDatabase(VariantMethods, SavingMethods):
         >>> clf.database_.labels[:3]
         array([2, 2, 0])
         """
-        self._edit(self._relabelling(indices, labels))
+        with self._writing:
+            self._edit(self._relabelling(indices, labels))
 
     def _require_current_model(self) -> None:
         if fingerprint(self.model) != self.fingerprint:

@@ -10,9 +10,11 @@ from typing import Any, Self
 import numpy as np
 import torch
 
+from protoattend.arguments import as_array, check_count, check_mapping
 from protoattend.database import condense
 from protoattend.database.approximate import Approximation, Neighbours
 from protoattend.database.encode import decision_weight
+from protoattend.database.mutex import Mutex
 from protoattend.database.n_prototypes import temperature_for
 from protoattend.database.quantize import Quantization
 from protoattend.database.reading import ReadableDatabase
@@ -27,7 +29,32 @@ class VariantMethods(ReadableDatabase):
 
     _home: edits.Home | None
     _unsaved: tuple[edits.Edit, ...]
+    _writing: Mutex
     _require_current_model: Callable[[], None]
+
+    def snapshot(self) -> Self:
+        """Return the database as it is now, in no time; edits of this one do not reach it, nor the other way round.
+
+        Returns
+        -------
+        database : CandidateDatabase
+            In memory alone: it has no folder. Several questions to it are answered from the same candidates, whatever
+            other threads do with this one meanwhile.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_wine
+        >>> from protoattend import ProtoAttendClassifier
+        >>> X, y = load_wine(return_X_y=True)
+        >>> clf = ProtoAttendClassifier(max_epochs=2, random_state=0, verbose=0).fit(X, y)
+        >>> before = clf.database_.snapshot()
+        >>> clf.database_.remove([0, 1])
+        >>> len(before), len(clf.database_)
+        (178, 176)
+        """
+        other = copy.copy(self)
+        other._home, other._unsaved, other._writing = None, (), Mutex()
+        return other
 
     def without(self, indices: Indices) -> Self:
         """Return a database that lacks some candidates; this one stays as it is.
@@ -55,7 +82,8 @@ class VariantMethods(ReadableDatabase):
         >>> clf.database_.without([0, 1]), len(clf.database_)
         (CandidateDatabase(176 candidates of 3 classes), 178)
         """
-        return self._with(self._removal(indices).apply(self._rows, decision_weight(self.model)))
+        now = self.snapshot()
+        return now._with(now._removal(indices).apply(now._rows, decision_weight(self.model)))
 
     def with_labels(self, labels: Mapping[int, Any]) -> Self:
         """Return a database in which some candidates have other labels; this one stays as it is.
@@ -83,6 +111,7 @@ class VariantMethods(ReadableDatabase):
         >>> clf.database_.with_labels({0: 2}).labels[:2], clf.database_.labels[:2]
         (array([2, 0]), array([0, 0]))
         """
+        check_mapping(labels, "labels", "a dict {index: label}")
         if not labels:
             return self._with(self._rows)
         edit = self._relabelling(list(labels), list(labels.values()))
@@ -115,8 +144,9 @@ class VariantMethods(ReadableDatabase):
         >>> clf.database_.condense(30)
         CandidateDatabase(30 candidates of 3 classes)
         """
-        received, labels = condense.attention_received(self), self._rows.labels.numpy()
-        return self._fewer(condense.most_attended(received, labels, n))
+        now = self.snapshot()
+        received, labels = condense.attention_received(now), now._rows.labels.numpy()
+        return now._fewer(condense.most_attended(received, labels, n))
 
     def condense_within(self, loss: float) -> Self:
         """Return the smallest condensed database tried that is hardly less accurate; this one stays as it is.
@@ -146,7 +176,8 @@ class VariantMethods(ReadableDatabase):
         >>> len(clf.database_.condense_within(0.02)) <= len(clf.database_)
         True
         """
-        return self._fewer(condense.positions_within(self, loss))
+        now = self.snapshot()
+        return now._fewer(condense.positions_within(now, loss))
 
     def quantize_keys(self, dtype: str) -> Self:
         """Return a database with keys of a smaller type; this one stays as it is.
@@ -179,8 +210,9 @@ class VariantMethods(ReadableDatabase):
         """
         if self.rounding is not None:
             raise UserError(f"keys must be rounded once, but they are {self.rounding.dtype}; round the original ones.")
-        rounding = Quantization.of(self._rows.keys, dtype)
-        rounded = self._with(replace(self._rows, keys=rounding.round(self._rows.keys)))
+        rows = self._rows
+        rounding = Quantization.of(rows.keys, dtype)
+        rounded = self._with(replace(rows, keys=rounding.round(rows.keys)))
         rounded.rounding = rounding
         return rounded
 
@@ -217,10 +249,10 @@ class VariantMethods(ReadableDatabase):
         >>> found.exact, float(found.missed.max()) < 1e-6
         (False, True)
         """
-        if k < 1:
-            raise UserError(f"k must be at least 1, but got {k}; it is how many candidates the engine is asked for.")
-        approximate = self._with(self._rows)
-        approximate._approximation = Approximation(neighbours, k, self._rows.ids)
+        check_count(k, "k")
+        approximate = self.snapshot()
+        engine = Approximation(neighbours, k, approximate._rows.ids)
+        approximate._state = replace(approximate._state, approximation=engine)
         return approximate
 
     def set_n_prototypes(self, n_prototypes: int) -> None:
@@ -258,12 +290,12 @@ class VariantMethods(ReadableDatabase):
             raise UserError(
                 f"set_n_prototypes needs normalize='sparsemax', but it is {self.model.normalize!r}: no weight is 0."
             )
-        if not (isinstance(n_prototypes, (int, np.integer)) and n_prototypes >= 1):
-            raise UserError(f"n_prototypes must be an integer of at least 1, but got {n_prototypes!r}.")
+        check_count(n_prototypes, "n_prototypes")
         self._require_current_model()
-        rows = self._rows
+        state = self._state
+        rows = state.rows
         self.model.temperature.fill_(
-            temperature_for(self._asked(rows.queries), rows.keys, rows.sample_weight, int(n_prototypes))
+            temperature_for(state.asked(rows.queries), rows.keys, rows.sample_weight, int(n_prototypes))
         )
 
     def _fewer(self, positions: np.ndarray) -> Self:
@@ -274,20 +306,21 @@ class VariantMethods(ReadableDatabase):
         return fewer
 
     def _with(self, rows: Rows) -> Self:
-        other = copy.copy(self)
-        other._home, other._unsaved = None, ()
-        other._become(rows)
+        other = self.snapshot()
+        other._become(rows, other._next_id)
         return other
 
     def _removal(self, indices: Indices) -> edits.Removed:
-        ids = np.unique(self._rows.ids[self._rows.positions(indices)])
-        if len(ids) == len(self):
+        rows = self._rows
+        ids = np.unique(rows.ids[rows.positions(indices)])
+        if len(ids) == len(rows):
             raise UserError("a database must keep at least one candidate, but all were to be removed; keep some.")
         return edits.Removed(ids)
 
     def _relabelling(self, indices: Indices, labels: Any) -> edits.Relabelled:
-        positions = self._rows.positions(indices)
-        codes = self.classes.encode(np.atleast_1d(np.asarray(labels, dtype=object))).numpy()
+        rows = self._rows
+        positions = rows.positions(indices)
+        codes = self.classes.encode(np.atleast_1d(as_array(labels, "labels").astype(object))).numpy()
         if len(codes) not in (1, len(positions)):
             raise UserError(f"labels must be one or {len(positions)}, as many as indices, but got {len(codes)}.")
-        return edits.Relabelled(self._rows.ids[positions], np.broadcast_to(codes, len(positions)).copy())
+        return edits.Relabelled(rows.ids[positions], np.broadcast_to(codes, len(positions)).copy())

@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from protoattend.arguments import check_count
 from protoattend.core.sparsemax import sparsemax
 from protoattend.database.rows import Rows
 from protoattend.database.store import CandidateDatabase, Indices
-from protoattend.errors import UserError
 from protoattend.explain.explanations import Explanations, Outcome, outcomes
 
 TRIES = 4096  # sets of prototypes tried to prove that a set is the smallest
@@ -75,8 +75,7 @@ def counterfactuals(database: CandidateDatabase, queries: Tensor, *, at_most: in
     most; what proves unneeded comes back; then all smaller sets are tried, and `smallest` says whether 4096 tries were
     enough for that. Logits closer than 1e-5 count as tied, which is no flip.
     """
-    if at_most < 1:
-        raise UserError(f"at_most must be at least 1, but got {at_most}; it is how many prototypes may be removed.")
+    check_count(at_most, "at_most")
     search = _linear_removal if database.model.normalize == "softmax" else _sparse_removal
     most = min(at_most, int(database.deciding.sum()) - 1)
     found: list[Counterfactual | None] = []

@@ -6,19 +6,20 @@ import math
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from protoattend.arguments import check_count
 from protoattend.core.attention import prototype_counts
 from protoattend.database.attention import Attention
 from protoattend.database.store import CandidateDatabase
 from protoattend.errors import MissingExtra, UserError
 from protoattend.explain.against import speaking_against
 from protoattend.explain.prototypes import Outcome, Prototype
+from protoattend.files.writing import write_text
 
 
 @dataclass(frozen=True)
@@ -203,7 +204,7 @@ class Explanations:
 
         html = page(self, title)
         if path is not None:
-            Path(path).write_text(html, encoding="utf-8")
+            write_text(path, html)
         return html
 
     def _repr_html_(self) -> str:
@@ -308,8 +309,7 @@ def shown_prototypes(
 
 
 def require_top(top: int) -> None:
-    if top < 1:
-        raise UserError(f"top must be at least 1, but got {top}; it is the number of prototypes shown.")
+    check_count(top, "top")
 
 
 def prototype_at(database: CandidateDatabase, position: int, weight: float, label: Any) -> Prototype:

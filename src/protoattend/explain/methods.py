@@ -76,19 +76,18 @@ class ExplainMethods:
         False
         """
         check_is_fitted(self)
-        supposed, own = suppose(self.database_, without=without, with_labels=with_labels), None
+        database = self.database_.snapshot()
+        supposed, own = suppose(database, without=without, with_labels=with_labels), None
         if X is None:
             shown = [supposed.preview_at(position) for position in range(len(supposed))]
             queries = supposed.rows.queries
-            own = torch.from_numpy(np.searchsorted(self.database_.rows.ids, supposed.rows.ids))
+            own = torch.from_numpy(np.searchsorted(database.rows.ids, supposed.rows.ids))
         else:
             encoded, shown = self._read(X)
             queries = encoded.queries
         themselves = torch.arange(len(queries)) if X is None else None
         explanations = explain(supposed, queries, shown, top=top, own=themselves)
-        return (
-            explanations if supposed is self.database_ else with_before(explanations, self.database_, queries, own=own)
-        )
+        return explanations if supposed is database else with_before(explanations, database, queries, own=own)
 
     def explain_diverse(self, X: Any, top: int = 5) -> Explanations:
         """Return each row's prototypes like `explain`, but none that nearly repeats another.
@@ -117,7 +116,7 @@ class ExplainMethods:
         True
         """
         encoded, previews = self._read(X)
-        return explain_diverse(self.database_, encoded.queries, previews, top=top)
+        return explain_diverse(self.database_.snapshot(), encoded.queries, previews, top=top)
 
     def contrast(self, X: Any, label: Any, top: int = 5) -> list[Contrast]:
         """Return for each row why it is not decided to be `label`: its best candidates, and the weight they lack.
@@ -153,7 +152,7 @@ class ExplainMethods:
         (True, 5)
         """
         encoded, previews = self._read(X)
-        return contrast(self.database_, encoded.queries, previews, label=label, top=top)
+        return contrast(self.database_.snapshot(), encoded.queries, previews, label=label, top=top)
 
     def counterfactuals(self, X: Any, *, at_most: int = 100) -> list[Counterfactual | None]:
         """Return for each row the fewest prototypes found whose removal changes its prediction.
@@ -191,7 +190,7 @@ class ExplainMethods:
         >>> bool(flip.before.prediction != flip.after.prediction)
         True
         """
-        return counterfactuals(self.database_, self._encode(X).queries, at_most=at_most)
+        return counterfactuals(self.database_.snapshot(), self._encode(X).queries, at_most=at_most)
 
     def prototype_quality(self, X: Any, y: Any, **more: Any) -> PrototypeQuality:
         """Return how good the prototypes of labelled rows are, in numbers.
@@ -222,4 +221,4 @@ class ExplainMethods:
         True
         """
         check_is_fitted(self)
-        return database_quality(self.database_, X, self.database_.classes.encode(y).numpy(), **more)
+        return database_quality(self.database_.snapshot(), X, self.database_.classes.encode(y).numpy(), **more)

@@ -11,7 +11,10 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from protoattend.errors import BadFile, UserError
-from protoattend.folders import atomic_folder, read_meta, write_json
+from protoattend.files.known import MONITOR
+from protoattend.files.meta import read_meta, write_meta
+from protoattend.files.writing import described, require_as_described, write_tensors
+from protoattend.folders import atomic_folder, read_whole
 from protoattend.monitoring.change_test import ChangeTest
 from protoattend.monitoring.drift_report import Change, DriftReport
 from protoattend.monitoring.usage import ARRAYS, PrototypeUsage
@@ -19,7 +22,8 @@ from protoattend.uncertainty.checks import require_share
 
 __all__ = ["DriftMonitor", "DriftReport"]
 
-WHAT, VERSION = "protoattend drift monitor", 1
+VERSION = 1
+STATE = "state.safetensors"
 FEWEST = 20  # reference samples
 SIGNS = ("confidence", "familiarity of prototypes", "classes of prototypes")
 TRAIL = ("n_seen", "mean confidence", "evidence", *SIGNS)  # columns; evidence as log10
@@ -208,7 +212,7 @@ class DriftMonitor:
         for kind, usage in (("reference", self._reference), ("recent", self._recent)):
             arrays |= {f"{kind}.{name}": getattr(usage, name) for name in ARRAYS}
         meta = {
-            "what": WHAT,
+            "what": MONITOR,
             "version": VERSION,
             "classes": list(self._reference.classes),
             "false_alarm": self.false_alarm,
@@ -217,11 +221,10 @@ class DriftMonitor:
             "n_seen": self.n_seen,
             "generator": self._generator.bit_generator.state,
         }
-        with atomic_folder(folder) as fresh:
-            save_file(
-                {name: np.ascontiguousarray(value) for name, value in arrays.items()}, fresh / "state.safetensors"
-            )
-            write_json(fresh / "meta.json", meta)
+        contiguous = {name: np.ascontiguousarray(value) for name, value in arrays.items()}
+        with atomic_folder(folder, MONITOR) as fresh:
+            write_tensors(fresh / STATE, lambda path: save_file(contiguous, path))
+            write_meta(fresh, meta | {"files": {STATE: described(fresh / STATE)}})
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> DriftMonitor:
@@ -241,9 +244,14 @@ class DriftMonitor:
             Where the folder holds no monitor, or a file is damaged.
         """
         path = Path(folder)
-        meta = read_meta(path, WHAT, VERSION)
+        return read_whole(path, lambda: cls._load(path))
+
+    @classmethod
+    def _load(cls, path: Path) -> DriftMonitor:
+        meta = read_meta(path, MONITOR, VERSION)
+        require_as_described(path, meta.get("files", {}))
         try:
-            arrays = load_file(path / "state.safetensors")
+            arrays = load_file(path / STATE)
             reference, recent = (
                 PrototypeUsage(**{name: arrays[f"{kind}.{name}"] for name in ARRAYS}, classes=tuple(meta["classes"]))
                 for kind in ("reference", "recent")

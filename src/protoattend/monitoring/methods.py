@@ -139,9 +139,9 @@ class MonitoringMethods:
         """
         check_is_fitted(self)
         if X is None:
-            return OodDetector.fit_on_database(self.database_)
+            return OodDetector.fit_on_database(self.database_.snapshot())
         require_rows(X)
-        return OodDetector.fit(self.database_, X)
+        return OodDetector.fit(self.database_.snapshot(), X)
 
     def prototype_usage(self, X: Any) -> PrototypeUsage:
         """Return what the decisions on X rest on, as a drift monitor is fed with it.
@@ -166,7 +166,7 @@ class MonitoringMethods:
         >>> len(usage), usage.class_mass.shape
         (4, (4, 3))
         """
-        return prototype_usage(self.database_, self._encode(X).queries)
+        return prototype_usage(self.database_.snapshot(), self._encode(X).queries)
 
     def drift_monitor(self, X: Any, *, false_alarm: float = 0.01) -> DriftMonitor:
         """Return a drift monitor with X as reference.
@@ -203,4 +203,6 @@ class MonitoringMethods:
 
     def _ood_scorer(self, method: str) -> Callable[[Any], np.ndarray]:
         check_is_fitted(self)
-        return self.ood_detector().score if method == "combined" else partial(ood_score, self.database_, method=method)
+        if isinstance(method, str) and method == "combined":
+            return self.ood_detector().score
+        return partial(ood_score, self.database_.snapshot(), method=method)

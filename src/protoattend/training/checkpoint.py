@@ -1,7 +1,7 @@
 """Checkpoints: one file that is replaced as a whole, from which a training goes on exactly as if it had not stopped.
 
-It holds the weights, the best ones so far, the optimizer, the bank, and the number of steps done. Random states are not
-among it: every draw is a function of the seed and the step.
+It holds the weights, the best ones so far, the optimizer, the bank, the number of steps done, and a checksum of all of
+it. Random states are not among it: every draw is a function of the seed and the step.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from types import FrameType
 from typing import Any, Protocol
 
 import numpy as np
+import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
@@ -28,14 +29,37 @@ from torch import Tensor
 from protoattend.config import Settings
 from protoattend.encoders.pretrained import Pretrained
 from protoattend.errors import BadFile, UserError
+from protoattend.files.meta import checksum
+from protoattend.files.schema import anything, listed, mapping, maybe, number, one_of, record, text, whole
+from protoattend.files.writing import write_tensors
 from protoattend.parallel import ranks
 from protoattend.training.batches import Labelled
 from protoattend.training.candidates import Candidates
 from protoattend.training.state import TrainingState
 
 FILE = "checkpoint.safetensors"
-WHAT, VERSION = "protoattend checkpoint", 2
+WHAT, VERSION, OLDEST = "protoattend checkpoint", 3, 2  # version 2 has no checksum
 EVERY = 200
+_SCHEMA = record(
+    {
+        "what": one_of(WHAT),
+        "version": whole(OLDEST, VERSION),
+        "seed": whole(0, 1 << 64),
+        "batch_size": whole(1),
+        "identity": mapping(text()),
+        "progress": record(
+            {
+                "step": whole(),
+                "sums": mapping(number()),
+                "records": listed(mapping(anything)),
+                "best_accuracy": number(0, 1),
+                "best_epoch": maybe(whole()),
+                "validations_since_best": whole(),
+                "seconds_before": number(0),
+            }
+        ),
+    }
+)
 # Settings that may be others when training goes on.
 IRRELEVANT = ("verbose", "device", "n_processes", "n_threads", "recipe.compile")
 
@@ -163,7 +187,12 @@ class FileCheckpointer:
     def restore(self, state: TrainingState) -> None:
         if self.found is None:
             return
-        state.from_file(self.found.tensors, self.found.progress)
+        try:
+            state.from_file(self.found.tensors, self.found.progress)
+        except (KeyError, ValueError, TypeError, IndexError, RuntimeError) as error:
+            raise BadFile(
+                f"{self.found.path} must hold a state of this training, but does not fit it ({error}); start afresh."
+            ) from None
         self.written = state.step
         if self.candidates is not None:
             bank = {name.removeprefix("bank."): t for name, t in self.found.tensors.items() if name.startswith("bank.")}
@@ -232,13 +261,11 @@ def write(folder: Path, tensors: Mapping[str, Tensor], meta: Mapping[str, Any]) 
     """Write the checkpoint file, wholly or not at all: an earlier one stays until the new one is on the disk."""
     folder.mkdir(parents=True, exist_ok=True)
     own = {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
-    content = json.dumps({"what": WHAT, "version": VERSION, **meta})
+    about = {"what": WHAT, "version": VERSION, **meta}
+    content = json.dumps(about | {"checksum": _checksum(own, about)})
     fresh = folder / f".{FILE}.part"  # of one name, so that what kill -9 leaves behind is replaced
     try:
-        try:
-            save_file(own, fresh, metadata={"protoattend": content})
-        except SafetensorError as error:  # how it reports a full disk
-            raise OSError(str(error)) from None
+        write_tensors(fresh, lambda path: save_file(own, path, metadata={"protoattend": content}))
         with fresh.open("rb") as file:
             os.fsync(file.fileno())
         os.replace(fresh, folder / FILE)
@@ -257,15 +284,25 @@ def read(folder: str | os.PathLike[str]) -> Checkpoint:
     try:
         with safe_open(path, framework="pt") as file:
             meta = json.loads((file.metadata() or {})["protoattend"])
-            if (meta["what"], meta["version"]) != (WHAT, VERSION):
-                raise KeyError("version")
+            noted = meta.pop("checksum", None)
+            _SCHEMA(meta, "")
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
-    except (SafetensorError, OSError, KeyError, ValueError) as error:
+    except (SafetensorError, OSError, KeyError, ValueError, TypeError, AttributeError, RecursionError) as error:
         raise BadFile(
             f"{path} must be a checkpoint of this protoattend, but it cannot be read ({error}); it is truncated, or of "
             "another program or version: start afresh."
         ) from None
+    if (noted is not None or meta["version"] > OLDEST) and noted != _checksum(tensors, meta):
+        raise BadFile(f"{path} does not match its checksum: it was changed or the disk is failing; start afresh.")
     return Checkpoint(path, meta["seed"], meta["batch_size"], meta["identity"], meta["progress"], tensors)
+
+
+def _checksum(tensors: Mapping[str, Tensor], meta: Mapping[str, Any]) -> str:
+    digest = hashlib.sha256(checksum(meta).encode())
+    for name, value in sorted(tensors.items()):
+        digest.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
+        digest.update(value.reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
 
 
 def identity(settings: Settings, data: Labelled) -> dict[str, str]:

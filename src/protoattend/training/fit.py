@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from protoattend.arguments import require_float32
 from protoattend.config import Settings
 from protoattend.core.likeness import RANK, RANK_OF_TEXTS, Likeness
 from protoattend.core.model import Encoded
@@ -63,6 +64,7 @@ def fit(settings: Settings, data: Data) -> tuple[CandidateDatabase, History]:
 
 def fit_here(settings: Settings, data: Data) -> tuple[CandidateDatabase, History]:
     """Train in this process, which may be one of several, and make the data the database."""
+    require_float32()
     found = None if data.resume_from is None else checkpoint.read(data.resume_from)
     seed = draw_seed(settings.random_state) if found is None else found.seed
     with seeded(seed) as generator, ExitStack() as stack:

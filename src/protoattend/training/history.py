@@ -110,6 +110,11 @@ class History:
     records: tuple[EpochRecord, ...]
     best_epoch: int
 
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> History:
+        """Return what `asdict` made this of."""
+        return cls(tuple(map(EpochRecord.from_json, content["records"])), content["best_epoch"])
+
     def __len__(self) -> int:
         return len(self.records)
 

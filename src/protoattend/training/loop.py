@@ -14,7 +14,7 @@ from torch.nn.parallel import DistributedDataParallel
 from protoattend.config import TrainingPlan
 from protoattend.core.model import ProtoAttend
 from protoattend.data.samples import batches
-from protoattend.errors import UserError
+from protoattend.errors import BadFile, UserError
 from protoattend.parallel import gather, ranks
 from protoattend.training.batches import Augment, Batch, Labelled, epoch_batches, make_batch, seed_of_dropout
 from protoattend.training.checkpoint import Checkpointer, NoCheckpointer
@@ -63,6 +63,8 @@ def train(
     every = -(-plan.max_epochs // VALIDATIONS)
     state = TrainingState(model, optimizers)
     checkpointer.restore(state)
+    if state.step > total:
+        raise BadFile(f"a checkpoint must be of one of {total} steps, but it is of step {state.step}; start afresh.")
     losses = _together(_Losses(model, loss_terms))
     for epoch in range(state.step // steps_per_epoch, plan.max_epochs):
         # Asked here rather than after an epoch: a checkpoint may be of a training that was to end.

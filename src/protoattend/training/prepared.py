@@ -144,7 +144,7 @@ def class_weights(
     """Return the weight of each class in the loss: "balanced" makes all classes, as they are drawn, count the same."""
     if class_weight is None:
         return None
-    if class_weight == "balanced":
+    if isinstance(class_weight, str) and class_weight == "balanced":
         counts = torch.bincount(
             train.labels, _product(train.sample_weight, train.shares), minlength=len(classes)
         ).float()

@@ -99,7 +99,10 @@ def draw_seed(random_state: int | np.random.RandomState | None) -> int:
     """Return the one number that all randomness of a training comes from: in all processes the same."""
     if random_state is None:
         return common_number(int(np.random.default_rng().integers(2**31)))
-    return common_number(int(check_random_state(random_state).randint(2**31 - 1)))
+    try:
+        return common_number(int(check_random_state(random_state).randint(2**31 - 1)))
+    except ValueError:
+        raise UserError(f"random_state must be a number, a RandomState or None, but got {random_state!r}.") from None
 
 
 @contextmanager

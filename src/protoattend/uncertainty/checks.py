@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from protoattend.arguments import check_number
 from protoattend.errors import UserError
 
 
@@ -98,6 +99,6 @@ def require_shares(values: np.ndarray, name: str) -> None:
 
 def require_share(value: float, name: str, *, below_one: bool = False) -> None:
     """Raise unless 0 < value <= 1, or 0 < value < 1 where one itself makes no sense."""
-    if not 0 < value <= 1 or (below_one and value == 1):
+    if not 0 < check_number(value, name) <= 1 or (below_one and value == 1):
         upper = "below" if below_one else "at most"
         raise UserError(f"{name} must be above 0 and {upper} 1, but got {value}; 0.95 stands for 95 %.")

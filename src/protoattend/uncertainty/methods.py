@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from protoattend.arguments import check_number
 from protoattend.errors import UserError
 from protoattend.uncertainty.assessment import Assessment
 from protoattend.uncertainty.calibration import Recalibration
@@ -103,8 +104,11 @@ class UncertaintyMethods:
         >>> bool((y[answered] == labels[answered]).mean() >= (y == labels).mean())
         True
         """
+        least = check_number(min_confidence, "min_confidence")
+        if least != least:
+            raise UserError("min_confidence must be a number from 0 to 1, but got NaN; choose it by threshold_for.")
         decisions = self._decide(X)
-        return self.classes_[decisions.predicted.numpy()], decisions.confidence.numpy() >= min_confidence
+        return self.classes_[decisions.predicted.numpy()], decisions.confidence.numpy() >= least
 
     def assess(self, X: Any, y: Any, name: str = "") -> Assessment:
         """Return curves and metrics of the decisions on labelled rows, unseen in training.

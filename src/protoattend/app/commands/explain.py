@@ -13,6 +13,7 @@ from protoattend.app.commands.options import (
     Force,
     Header,
     IdColumn,
+    ImageRoot,
     Model,
     Samples,
     SkipCorrupt,
@@ -52,6 +53,7 @@ def explain(
     samples: Samples = None,
     id_column: IdColumn = None,
     header: Header = None,
+    image_root: ImageRoot = None,
     skip_corrupt: SkipCorrupt = False,
     force: Force = False,
     json: AsJson = False,
@@ -63,7 +65,8 @@ def explain(
     from protoattend.errors import UserError
 
     require_writable(out, path, force=force, also=PAGES)
-    use = Use.of(model, skip_corrupt=skip_corrupt, text=text, samples=samples, id=id_column, header=header)
+    columns = {"text": text, "samples": samples, "id": id_column, "header": header}
+    use = Use.of(model, skip_corrupt=skip_corrupt, image_roots=[path, *(image_root or ())], **columns)
     talk = Talk(json)
     data = use.read_if_labelled(path)
     count = count_rows(data.X)

@@ -13,6 +13,7 @@ from protoattend.app.commands.options import (
     Force,
     Header,
     IdColumn,
+    ImageRoot,
     Model,
     Samples,
     SkipCorrupt,
@@ -42,6 +43,7 @@ def ood(
     samples: Samples = None,
     id_column: IdColumn = None,
     header: Header = None,
+    image_root: ImageRoot = None,
     skip_corrupt: SkipCorrupt = False,
     force: Force = False,
     json: AsJson = False,
@@ -57,7 +59,8 @@ def ood(
     if not 0 < false_alarm < 1:
         raise UserError(f"--false-alarm must be above 0 and below 1, but got {false_alarm}; 0.01 is one row in 100.")
     require_writable(out, path, *([reference] if reference else []), force=force)
-    use = Use.of(model, skip_corrupt=skip_corrupt, text=text, samples=samples, id=id_column, header=header)
+    columns = {"text": text, "samples": samples, "id": id_column, "header": header}
+    use = Use.of(model, skip_corrupt=skip_corrupt, image_roots=[path, *(image_root or ())], **columns)
     talk = Talk(json)
     data = use.read(path)
     detector = use.clf.ood_detector(None if reference is None else use.read(reference).X)

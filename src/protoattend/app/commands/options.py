@@ -22,6 +22,9 @@ Header = Annotated[
     ),
 ]
 SkipCorrupt = Annotated[bool, typer.Option("--skip-corrupt", help="Leave out image files that cannot be read.")]
+ImageRoot = Annotated[
+    list[Path] | None, typer.Option(help="Where the training images lie, if not under PATH; may be given again.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON; messages go to standard error.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace what is there already.")]
 TableOut = Annotated[

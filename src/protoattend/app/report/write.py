@@ -21,6 +21,7 @@ from protoattend.app.report.measured import Measured, measure, measure_database
 from protoattend.app.report.training import training_section
 from protoattend.classifier import ProtoAttendClassifier
 from protoattend.errors import UserError
+from protoattend.files.writing import write_text
 from protoattend.uncertainty.checks import require_share
 from protoattend.viz.blocks import Block, Fact, Facts, Notice, Page, Section
 from protoattend.viz.html import report
@@ -100,7 +101,7 @@ def write_report(
         sections=sections,
         footer=f"Written on {date.today():%d %B %Y} by protoattend {protoattend.__version__}; the file needs no other.",
     )
-    target.write_text(report(content), encoding="utf-8")
+    write_text(target, report(content))
     return target
 
 

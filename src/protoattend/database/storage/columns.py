@@ -8,6 +8,7 @@ to open them, so that is done when asked.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -15,7 +16,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from protoattend.database.storage.texts import Texts, encode_texts
-from protoattend.errors import BadFile
+from protoattend.errors import ARRAY_ERRORS, BadFile
 
 SMALL = 1 << 20  # bytes: files whose checksum every reading checks
 ROWS = 1 << 16  # written at a time
@@ -53,6 +54,8 @@ def read_columns(folder: Path, files: Mapping[str, Any]) -> dict[str, Any]:
     arrays: dict[str, Any] = {name: _map(folder / f"{name}.npy", entry) for name, entry in files.items()}
     texts = [name.removesuffix("_ends") for name in arrays if name.endswith("_ends")]
     for name in texts:
+        if f"{name}_text" not in arrays or arrays[f"{name}_text"].dtype != np.uint8:
+            raise BadFile(f"{folder} must hold {name}_text.npy beside {name}_ends.npy; restore it from a copy.")
         arrays[name] = Texts(arrays.pop(f"{name}_text"), arrays.pop(f"{name}_ends"))
     return arrays
 
@@ -114,15 +117,24 @@ class _Npy:
 def _map(path: Path, entry: Mapping[str, Any]) -> np.ndarray:
     """Map a file copy-on-write: torch wants writable memory, and the file must not change."""
     try:
-        array = np.load(path, mmap_mode="c", allow_pickle=False) if 0 not in entry["shape"] else np.load(path)
-    except (OSError, ValueError) as error:
+        with path.open("rb") as file:
+            version = np.lib.format.read_magic(file)
+            if version != (1, 0):
+                raise ValueError(f"its format is {version}")
+            shape, by_columns, dtype = np.lib.format.read_array_header_1_0(file)
+            start = file.tell()
+    except ARRAY_ERRORS as error:
         raise BadFile(f"{path} must be an array, but it cannot be read ({error}); restore it from a copy.") from None
-    if array.dtype.str != entry["dtype"] or list(array.shape) != entry["shape"]:
+    if dtype.str != entry["dtype"] or list(shape) != entry["shape"] or by_columns:
         raise BadFile(
-            f"{path} must hold {entry['dtype']} {entry['shape']} as meta.json says, but it holds {array.dtype.str} "
-            f"{list(array.shape)}; restore it from a copy."
+            f"{path} must hold {entry['dtype']} {entry['shape']} as meta.json says, but it holds {dtype.str} "
+            f"{list(shape)}; restore it from a copy."
         )
-    return np.asarray(array)
+    if start + dtype.itemsize * math.prod(shape) != entry["bytes"]:  # before anything of that size is made
+        raise BadFile(f"{path} must be as long as its shape says, but it has {entry['bytes']} bytes; restore it.")
+    if 0 in shape:  # nothing to map
+        return np.empty(shape, dtype)
+    return np.asarray(np.memmap(path, dtype, "c", start, shape))
 
 
 def _check_size(folder: Path, name: str, entry: Mapping[str, Any]) -> None:

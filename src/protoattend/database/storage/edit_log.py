@@ -18,12 +18,20 @@ import torch
 from torch import Tensor
 
 from protoattend.database.rows import Blocks, Rows
+from protoattend.database.storage.checks import Form, require_known, require_values
 from protoattend.database.storage.columns import in_pieces, read_columns, verify_columns, write_columns
-from protoattend.database.storage.folder import VERSION, columns_of, read_folder_meta, require_columns, rows_of
+from protoattend.database.storage.folder import (
+    VERSION,
+    columns_of,
+    read_folder,
+    read_folder_meta,
+    require_columns,
+    rows_of,
+)
 from protoattend.errors import BadFile, UserError
-from protoattend.folders import atomic_folder, read_meta, write_json
-
-WHAT = "protoattend database edit"
+from protoattend.files.known import EDIT
+from protoattend.files.meta import read_meta, write_meta
+from protoattend.folders import atomic_folder
 
 
 @dataclass(frozen=True)
@@ -110,8 +118,8 @@ def append(home: Home, edit: Edit) -> Home:
         raise UserError(f"{home.folder} has format version {version}, which has no log of edits; call compact() once.")
     if isinstance(edit, Removed | Relabelled) and len(edit.ids) == 0:
         return home
-    with atomic_folder(_edit_folder(home.folder, home.edits + 1)) as fresh:
-        write_json(fresh / "meta.json", {"what": WHAT, "version": VERSION} | _write_edit(fresh, edit))
+    with atomic_folder(_edit_folder(home.folder, home.edits + 1), EDIT) as fresh:
+        write_meta(fresh, {"what": EDIT, "version": VERSION} | _write_edit(fresh, edit))
         require_unchanged(home)  # last: a folder that is saved again from here on takes `fresh` away with it
     return replace(home, edits=home.edits + 1)
 
@@ -128,18 +136,59 @@ def require_unchanged(home: Home) -> None:
 def read_log(folder: Path) -> Iterator[Edit]:
     """Yield the edits in the log of a database, in order."""
     for path in _edit_folders(folder):
-        meta = read_meta(path, WHAT, VERSION)
+        meta = read_meta(path, EDIT, VERSION)
         verify_columns(path, meta["files"])  # a log is small
         columns = read_columns(path, meta["files"])
         if meta["kind"] == "added":
             require_columns(path, columns, meta["count"])
             yield Added(rows_of(columns))
-        elif meta["kind"] == "removed":
-            yield Removed(columns["ids"])
-        elif meta["kind"] == "relabelled":
-            yield Relabelled(columns["ids"], columns["labels"])
-        else:
+        elif meta["kind"] == "relocated":
             yield Relocated(meta["old"], meta["new"])
+        else:
+            names = {"ids"} if meta["kind"] == "removed" else {"ids", "labels"}
+            if set(columns) != names or any(column.shape != (meta["count"],) for column in columns.values()):
+                raise BadFile(f"{path} must hold {sorted(names)} of {meta['count']} rows; restore it from a copy.")
+            yield Removed(columns["ids"]) if names == {"ids"} else Relabelled(columns["ids"], columns["labels"])
+
+
+def replay(folder: Path, rows: Rows, next_id: int, decision: Tensor) -> tuple[Rows, int, int]:
+    """Return rows with the log applied, the next index, and how many edits there are; each is checked before."""
+    form, count = Form.of(decision), 0
+    for count, edit in enumerate(read_log(folder), start=1):
+        path = _edit_folder(folder, count)
+        if isinstance(edit, Added):
+            _require_alike(path, rows, edit.rows, form, next_id)
+            next_id = int(edit.rows.ids[-1]) + 1
+        elif isinstance(edit, Removed | Relabelled):
+            require_known(path, edit.ids, rows.ids)
+            if isinstance(edit, Relabelled):
+                require_values(path, {"labels": edit.labels}, form)
+            elif len(edit.ids) >= len(rows):
+                raise BadFile(f"{path} must leave at least one row, but removes all; restore it from a copy.")
+        elif "source" not in rows.blocks.of_samples or not rows.of_texts:
+            raise BadFile(f"{path} moves image files, but there are none; restore the folder from a copy.")
+        rows = edit.apply(rows, decision)
+    return rows, next_id, count
+
+
+def verify_log(folder: Path, decision: Tensor) -> None:
+    """Raise unless every file of the log matches its checksum, and its edits fit the rows."""
+    meta = read_folder_meta(folder)
+    replay(folder, read_folder(folder, meta, decision), meta["next_id"], decision)
+
+
+def _require_alike(path: Path, rows: Rows, new: Rows, form: Form, next_id: int) -> None:
+    """Raise unless added rows are of the form of those that are there, with indices that go on."""
+    columns = {name: getattr(new, name).numpy() for name in ("labels", "keys", "class_scores", "edited", "queries")}
+    columns |= {"ids": new.ids, "values": new.values.numpy(), "weights": new.sample_weight.numpy()}
+    require_values(path, columns, form, all_of_them=True)
+    alike = rows.blocks.of_samples == new.blocks.of_samples and rows.keys.dtype == new.keys.dtype
+    block, other = rows.blocks.blocks[0], new.blocks.blocks[0]
+    samples = [(getattr(block, name), getattr(other, name)) for name in new.blocks.of_samples]
+    alike = alike and all(mine.shape[1:] == theirs.shape[1:] for mine, theirs in samples)
+    alike = alike and all((mine.dtype == object) == (theirs.dtype == object) for mine, theirs in samples)
+    if not alike or rows.keys.shape[1] != new.keys.shape[1] or new.ids[0] < next_id:
+        raise BadFile(f"{path} must add rows like those that are there, but they differ; restore it from a copy.")
 
 
 def _write_edit(folder: Path, edit: Edit) -> dict[str, Any]:

@@ -22,12 +22,15 @@ import torch
 from torch import Tensor
 
 from protoattend.database.rows import Block, Blocks, Rows
+from protoattend.database.storage.checks import Form, require_values
 from protoattend.database.storage.columns import ROWS, in_pieces, read_columns, verify_columns, write_columns
 from protoattend.database.storage.old_versions import read_old
 from protoattend.errors import BadFile, UserError
-from protoattend.folders import atomic_folder, read_meta, write_json
+from protoattend.files.known import DATABASE
+from protoattend.files.meta import read_meta, write_meta
+from protoattend.folders import atomic_folder
 
-WHAT, VERSION = "protoattend candidate database", 3
+VERSION = 3
 SEARCHED = ("labels", "keys", "class_scores", "edited")
 READ_RARELY = ("queries", "values")
 COUNTS = "weights"  # what the column of sample weights was named when the first folders were written
@@ -36,10 +39,10 @@ SHARD = re.compile(r"shard-(\d{5})-of-(\d{5})")
 
 def write_folder(folder: Path, count: int, columns: dict[str, Iterator[np.ndarray]], meta: dict[str, Any]) -> None:
     """Write columns of `count` rows as a folder, wholly or not at all; `meta` has fingerprint, next_id and rounding."""
-    with atomic_folder(folder) as fresh:
+    with atomic_folder(folder, DATABASE) as fresh:
         files = write_columns(fresh, count, columns)
-        own = {"what": WHAT, "version": VERSION, "count": count}
-        write_json(fresh / "meta.json", own | meta | {"files": files})
+        own = {"what": DATABASE, "version": VERSION, "count": count}
+        write_meta(fresh, own | meta | {"files": files})
 
 
 def read_folder_meta(folder: Path) -> dict[str, Any]:
@@ -49,25 +52,32 @@ def read_folder_meta(folder: Path) -> dict[str, Any]:
             f"{folder} must hold a database, but it holds shards of one; make one of them with "
             "CandidateDatabase.merge(shards, folder)."
         )
-    return read_meta(folder, WHAT, VERSION, oldest=1)
+    return read_meta(folder, DATABASE, VERSION, oldest=1)
 
 
 def read_folder(folder: Path, meta: dict[str, Any], decision: Tensor) -> Rows:
     """Return the rows of a database as saved, before the edits in its log, mapped rather than read."""
-    if meta["version"] < VERSION:
-        return rows_of(read_old(folder, meta, decision))
-    columns = read_columns(folder, meta["files"])
-    require_columns(folder, columns, meta["count"])
-    return rows_of(columns)
+    return rows_of(_checked_columns(folder, meta, decision))
 
 
 def verify_folder(folder: Path, decision: Tensor) -> None:
     """Raise unless every file of the database, its log aside, matches its checksum."""
     meta = read_folder_meta(folder)
-    if meta["version"] < VERSION:
-        read_old(folder, meta, decision)
-    else:
+    if meta["version"] == VERSION:
         verify_columns(folder, meta["files"])
+    _checked_columns(folder, meta, decision, all_values=True)
+
+
+def _checked_columns(
+    folder: Path, meta: dict[str, Any], decision: Tensor, *, all_values: bool = False
+) -> dict[str, Any]:
+    old = meta["version"] < VERSION
+    columns = read_old(folder, meta, decision) if old else read_columns(folder, meta["files"])
+    require_columns(folder, columns, meta["count"])
+    require_values(folder, columns, Form.of(decision), all_of_them=all_values)
+    if meta["next_id"] <= columns["ids"][-1]:
+        raise BadFile(f"{folder} must number new rows after its last one, but next_id is too low; restore it.")
+    return columns
 
 
 def columns_of(rows: Rows) -> dict[str, Iterator[np.ndarray]]:
@@ -125,11 +135,11 @@ def merge_shards(shards: Path, folder: Path) -> None:
     parts = [rows_of(own) for own in columns]
     if len({part.blocks.of_samples for part in parts}) > 1:
         raise BadFile(f"all shards in {shards} must keep samples alike, but some keep excerpts; write them again.")
-    with atomic_folder(folder) as fresh:
+    with atomic_folder(folder, DATABASE) as fresh:
         files = write_columns(fresh, sum(counts), _merged(parts, starts[:-1]))
         first = next(iter(metas.values()))
-        own_meta = {"what": WHAT, "version": VERSION, "count": sum(counts), "fingerprint": first["fingerprint"]}
-        write_json(fresh / "meta.json", own_meta | {"next_id": int(starts[-1]), "rounding": None, "files": files})
+        own_meta = {"what": DATABASE, "version": VERSION, "count": sum(counts), "fingerprint": first["fingerprint"]}
+        write_meta(fresh, own_meta | {"next_id": int(starts[-1]), "rounding": None, "files": files})
 
 
 def _merged(parts: list[Rows], starts: np.ndarray) -> dict[str, Iterator[np.ndarray]]:

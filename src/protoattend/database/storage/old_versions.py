@@ -13,7 +13,9 @@ import torch
 from torch import Tensor
 
 from protoattend.database.rows import heeding_labels
-from protoattend.errors import BadFile
+from protoattend.database.storage.checks import Form, require_values
+from protoattend.errors import ARRAY_ERRORS, BadFile
+from protoattend.files.schema import listed, text
 
 COLUMNS = ("ids", "labels", "queries", "keys", "values", "edited", "weights", "source")
 
@@ -30,11 +32,12 @@ def read_old(folder: Path, meta: Mapping[str, Any], decision: Tensor) -> dict[st
                 raise BadFile(
                     f"{path} does not match its checksum in meta.json: it is truncated or was changed; restore it."
                 )
-        arrays[path.stem] = _read_column(path)
+        arrays[path.stem] = _read_column(path, meta["count"])
     if meta["version"] == 1:
         arrays["weights"] = np.ones(meta["count"], dtype=np.float32)
-    if set(arrays) != set(COLUMNS) or {len(array) for array in arrays.values()} != {meta["count"]}:
+    if set(arrays) != set(COLUMNS) or {array.ndim > 0 and len(array) for array in arrays.values()} != {meta["count"]}:
         raise BadFile(f"{folder} must hold {meta['count']} rows in each of {COLUMNS}, but it does not; restore it.")
+    require_values(folder, {name: arrays[name] for name in COLUMNS if name != "source"}, Form.of(decision))
     class_scores = torch.from_numpy(arrays["values"]) @ decision.T
     edited = torch.from_numpy(arrays["edited"])
     labels = torch.from_numpy(arrays["labels"])
@@ -42,10 +45,14 @@ def read_old(folder: Path, meta: Mapping[str, Any], decision: Tensor) -> dict[st
     return arrays | {"class_scores": class_scores.numpy()}
 
 
-def _read_column(path: Path) -> np.ndarray:
-    if path.suffix == ".json":
-        texts = json.loads(path.read_text(encoding="utf-8"))
-        column = np.empty(len(texts), dtype=object)
-        column[:] = texts
-        return column
-    return np.load(path, allow_pickle=False)
+def _read_column(path: Path, count: int) -> np.ndarray:
+    try:
+        if path.suffix == ".json":
+            texts = json.loads(path.read_text(encoding="utf-8"))
+            listed(text(), count)(texts, path.name)
+            column = np.empty(len(texts), dtype=object)
+            column[:] = texts
+            return column
+        return np.asarray(np.load(path, mmap_mode="c", allow_pickle=False))
+    except (*ARRAY_ERRORS, RecursionError) as error:
+        raise BadFile(f"{path} must be an array, but it cannot be read ({error}); restore it from a copy.") from None

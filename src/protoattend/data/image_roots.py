@@ -1,0 +1,53 @@
+"""Which image files a saved folder may make us read: those under roots that a person names, and those they hand in.
+
+A folder holds the paths of its training images. One that comes from elsewhere could name any image of this machine, and
+an explanation would show it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+
+from protoattend.errors import BadFile
+
+Roots = tuple[str, ...] | None  # None: the paths are a person's own, not those of a folder
+
+
+class GivenPath(str):
+    """The path of an image that a person has handed in."""
+
+    __slots__ = ()
+
+
+def as_roots(named: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> tuple[str, ...]:
+    """Return the folders named as absolute paths.
+
+    >>> as_roots("/data"), as_roots(["/a/../b"])
+    (('/data',), ('/b',))
+    """
+    several = [named] if isinstance(named, (str, os.PathLike)) else named
+    return tuple(os.path.abspath(root) for root in several)
+
+
+def given(paths: np.ndarray) -> np.ndarray:
+    """Return paths marked as handed in."""
+    marked = np.empty(len(paths), dtype=object)
+    marked[:] = [GivenPath(path) for path in paths]
+    return marked
+
+
+def require_within(paths: Iterable[str], roots: Roots) -> None:
+    """Raise unless every path was handed in or lies under one of the roots."""
+    if roots is None:
+        return
+    for path in paths:
+        if not isinstance(path, GivenPath) and not any(Path(os.path.abspath(path)).is_relative_to(r) for r in roots):
+            named = ", ".join(roots) or "none is named"
+            raise BadFile(
+                f"images that a saved folder points to are read under roots that you name ({named}), but it points "
+                f"to {path}; if these are its training images, load it with image_roots={str(Path(path).parent)!r}."
+            )
