@@ -104,9 +104,10 @@ class Recipe:
         Stop after this many validations in a row without a good epoch; None trains for all epochs.
     max_minutes : float or None, default=None
         Train for as many epochs as fit into so many minutes, measured on the first steps.
-    likeness : float, default=0.1
+    likeness : float or "auto", default="auto"
         How much the likeness of inputs adds to what attention has learned, after training: among candidates that it
-        holds equal, those become prototypes that look alike. 0 is the paper's.
+        holds equal, those become prototypes that look alike. "auto" is 0.1, and 1 for texts that are read as n-grams,
+        whose sketches say less; 0 is the paper's.
     test_time_augmentation : TestTimeAugmentation, None or "auto", default="auto"
         Inputs and candidates are read as the mean over mirrored and shifted images, which is more accurate where
         `augment` taught the encoder to ignore such changes, and takes longer. "auto" does it for large data.
@@ -155,7 +156,7 @@ class Recipe:
     attention_target: Annotated[str, one_of(ATTENTION_TARGETS)] = "own"
     patience: Annotated[int | None, beside(None, count(1))] = None
     max_minutes: Annotated[float | None, beside(None, _ABOVE_0)] = None
-    likeness: Annotated[float, _AT_LEAST_0] = 0.1
+    likeness: Annotated[Any, beside("auto", _AT_LEAST_0)] = "auto"
     test_time_augmentation: Annotated[Any, beside("auto", beside(None, _CHANGES))] = "auto"
     fixed_columns: Annotated[Mapping[str, Column] | None, beside(None, _columns)] = None
     clip_norm: Annotated[float, _ABOVE_0] = 20.0

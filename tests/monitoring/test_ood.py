@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from sklearn.datasets import load_iris
 from sklearn.metrics import average_precision_score, roc_auc_score
 from sklearn.neighbors import NearestNeighbors
 
@@ -96,7 +97,7 @@ def test_every_method_on_every_kind(any_kind: Any) -> None:
         assert scores.shape == (20,)
         assert np.isfinite(scores).all()
     np.testing.assert_allclose(classifier.ood_score(X[:20], "disagreement"), 1 - classifier.confidence(X[:20]))
-    np.testing.assert_array_equal(classifier.ood_score(X[:20]), classifier.ood_score(X[:20], "neighbours"))
+    np.testing.assert_array_equal(classifier.ood_score(X[:20]), classifier.ood_score(X[:20], "combined"))
     with pytest.raises(UserError, match="did you mean 'energy'"):
         classifier.ood_score(X[:20], "enrgy")
 
@@ -175,3 +176,27 @@ def test_plots(tmp_path: Any) -> None:
     ax.figure.savefig(tmp_path / "roc.png")
     ratios = ConfidenceRatios.from_confidences({"test": rng.uniform(size=9), "noise": rng.uniform(size=9) / 2})
     assert len(ratios.plot().lines) == 2
+
+
+@pytest.mark.parametrize("column", [0, 1])
+def test_one_number_far_out_is_out_of_distribution(column: int) -> None:
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"a": rng.normal(size=300), "b": rng.normal(size=300), "c": rng.choice(list("xyz"), 300)})
+    y = (table["a"] + (table["c"] == "x") > 0).to_numpy()
+    clf = ProtoAttendClassifier(max_epochs=4, random_state=0, verbose=0).fit(table[:200], y[:200])
+    usual, far = table[200:], table[200:].copy()
+    far.iloc[:, column] += 8.0
+    assert clf.ood_curve(usual, far).auroc > 0.99
+
+
+def test_the_detector_is_learned_once_until_the_database_changes() -> None:
+    X, y = load_iris(return_X_y=True)
+    clf = ProtoAttendClassifier(max_epochs=1, random_state=0, verbose=0).fit(X, y)
+    clf.ood_score(X[:2])
+    known = clf._detector[1]
+    clf.ood_score(X[:2])
+    assert clf._detector[1] is known
+    clf.database_.remove([0])
+    clf.ood_score(X[:2])
+    assert clf._detector[1] is not known

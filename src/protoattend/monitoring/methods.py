@@ -13,6 +13,7 @@ from protoattend.core.model import Encoded
 from protoattend.data.inputs import require_rows
 from protoattend.database.attention import Attention
 from protoattend.database.store import CandidateDatabase
+from protoattend.errors import UserError
 from protoattend.monitoring.drift import DriftMonitor
 from protoattend.monitoring.ood import ood_score
 from protoattend.monitoring.ood_curves import ConfidenceRatios, OodCurve
@@ -27,18 +28,18 @@ class MonitoringMethods:
     _encode: Callable[[Any], Encoded]
     _decide: Callable[[Any], Attention]
 
-    def ood_score(self, X: Any, method: str = "neighbours") -> np.ndarray:
+    def ood_score(self, X: Any, method: str = "auto") -> np.ndarray:
         """Return how far out-of-distribution each row is.
 
         Parameters
         ----------
         X : array-like, DataFrame, list of str or images
             n rows, of the kind given to `fit`.
-        method : str, default="neighbours"
-            "neighbours" is the distance of a row's value to those of the nearest candidates. "disagreement" is the
-            paper's 1 - C_i, which needs many prototypes to tell much. "key-neighbours", "largest-score", "own-value",
-            "energy" and "own-energy" read other signals of the same forward pass. "combined" is
-            `ood_detector().score(X)`, the most accurate.
+        method : str, default="auto"
+            "auto" is "combined", which is `ood_detector().score(X)`, the most accurate, where the training samples are
+            at hand, and "neighbours" where they are not. "neighbours" is the distance of a row's value to those of the
+            nearest candidates. "disagreement" is the paper's 1 - C_i. "key-neighbours", "largest-score", "own-value",
+            "energy" and "own-energy" read other signals of the same forward pass.
 
         Returns
         -------
@@ -61,14 +62,14 @@ class MonitoringMethods:
         """
         return self._ood_scorer(method)(X)
 
-    def ood_curve(self, X_in: Any, X_out: Any, method: str = "neighbours") -> OodCurve:
+    def ood_curve(self, X_in: Any, X_out: Any, method: str = "auto") -> OodCurve:
         """Return how well a method of `ood_score` tells out-of-distribution rows from in-distribution ones.
 
         Parameters
         ----------
         X_in, X_out : array-like, DataFrame, list of str or images
             Rows of either kind, those of `X_in` unseen in training.
-        method : str, default="neighbours"
+        method : str, default="auto"
             A method of `ood_score`.
 
         Returns
@@ -204,5 +205,18 @@ class MonitoringMethods:
     def _ood_scorer(self, method: str) -> Callable[[Any], np.ndarray]:
         check_is_fitted(self)
         if isinstance(method, str) and method == "combined":
-            return self.ood_detector().score
+            return self._combined().score
+        if isinstance(method, str) and method == "auto":
+            try:
+                return self._combined().score
+            except UserError:  # excerpts only, or too few rows
+                method = "neighbours"
         return partial(ood_score, self.database_.snapshot(), method=method)
+
+    def _combined(self) -> OodDetector:
+        """Return the detector that was learned from the database as it is, and learn it at the first use."""
+        rows = self.database_.rows
+        known: tuple[Any, OodDetector] | None = getattr(self, "_detector", None)
+        if known is None or known[0] is not rows:
+            known = self._detector = rows, self.ood_detector()
+        return known[1]

@@ -16,6 +16,7 @@ from protoattend.data.inputs import require_rows
 from protoattend.data.samples import Samples, chunks
 from protoattend.database.store import CandidateDatabase
 from protoattend.encoders.build import rows_at_once
+from protoattend.encoders.tabular import PlainTable
 from protoattend.errors import UserError
 from protoattend.monitoring.ood import finite, neighbour_distance
 
@@ -55,9 +56,10 @@ class TailScore:
 
 @dataclass(frozen=True)
 class Anchors:
-    """Candidates that distances are taken to: unit features of the encoder `(m, d)`, and inputs `(m, f)` of numbers.
+    """Candidates that distances are taken to: unit features of the encoder `(m, d)`, and inputs `(m, f)` as numbers.
 
-    `means` `(C, d)` are those of the classes, and `whitening` `(d, d)` makes the spread within classes a sphere.
+    `means` `(C, d)` are those of the classes, and `whitening` `(d, d)` makes the spread within classes a sphere;
+    `reach` `(f,)` is how far from its mean each number of a table goes.
     """
 
     database: CandidateDatabase
@@ -65,6 +67,7 @@ class Anchors:
     means: Tensor
     whitening: Tensor
     inputs: Tensor | None
+    reach: Tensor | None
 
     @classmethod
     def fit(cls, database: CandidateDatabase, positions: np.ndarray) -> Anchors:
@@ -79,13 +82,17 @@ class Anchors:
         )
         precision = torch.linalg.inv((1 - SHRINKAGE) * covariance + SHRINKAGE * sphere)
         whitening = torch.linalg.cholesky(precision)
-        return cls(database, _unit(features), means @ whitening, whitening, _numbers(database, source))
+        inputs = _numbers(database, source)
+        n_numbers = database.inputs.form().get("n_numbers")
+        reach = inputs[:, :n_numbers].abs().amax(0) if inputs is not None and n_numbers else None
+        return cls(database, _unit(features), means @ whitening, whitening, inputs, reach)
 
     def distances(self, source: np.ndarray) -> dict[str, np.ndarray]:
         """Return for each row, in the database's canonical form, how far it is from training data `(n,)`, by name.
 
         "features" is the distance to the nearest candidates in the direction of the encoder's features, "classes" to
-        the nearest class mean relative to the spread within classes (Mahalanobis), "inputs" to the nearest raw inputs.
+        the nearest class mean relative to the spread within classes (Mahalanobis), "inputs" to the nearest inputs, and
+        "columns" by how many times its numbers go beyond what training rows reach.
         """
         features = encoder_features(self.database.model, self.database.inputs.tensor(source))
         found = {
@@ -95,6 +102,9 @@ class Anchors:
         numbers = None if self.inputs is None else _numbers(self.database, source)
         if self.inputs is not None and numbers is not None:
             found["inputs"] = neighbour_distance(numbers, self.inputs, NEAREST)
+        if self.reach is not None and numbers is not None:
+            beyond = numbers[:, : len(self.reach)].abs() / self.reach.clamp(min=1.0)
+            found["columns"] = beyond.amax(1).numpy()
         return found
 
 
@@ -109,7 +119,7 @@ class OodDetector:
     anchors : Anchors
         The candidates that distances are taken to.
     tails : mapping of str to TailScore
-        What turns each distance into a score: "features", "classes" and, of inputs that are numbers, "inputs".
+        What turns each distance into a score: "features", "classes", "inputs" (but of texts), "columns" (of tables).
     reference : ndarray of shape (n,)
         The ascending scores of the inputs it was learned from.
 
@@ -256,10 +266,18 @@ def _unit(features: Tensor) -> Tensor:
 
 
 def _numbers(database: CandidateDatabase, source: np.ndarray) -> Tensor | None:
-    """Return inputs as numbers `(n, f)`, missing ones at their mean; None where they are texts, files or categories."""
-    if source.dtype.kind not in "fiu" or database.inputs.form().get("cardinalities"):
+    """Return inputs as numbers `(n, f)`: pixels, or columns of a table; None where they are texts or files.
+
+    Numbers of a table are standardised, a missing one at the mean; a category is a number for each value it had, and an
+    unknown one is none of them.
+    """
+    if database.inputs.kind == "table":
+        form = database.inputs.form()
+        plain = PlainTable(form["n_numbers"], form["cardinalities"])
+        return torch.cat([plain(x) for x in chunks(database.inputs.tensor(source))]).double()
+    if source.dtype.kind not in "fiu":
         return None
-    return torch.from_numpy(np.nan_to_num(source.reshape(len(source), -1).astype(np.float64)))
+    return torch.from_numpy(source.reshape(len(source), -1).astype(np.float64))
 
 
 def _spread(positions: np.ndarray, most: int) -> np.ndarray:

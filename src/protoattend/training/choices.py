@@ -46,6 +46,7 @@ def decide(recipe: Recipe, form: Mapping[str, Any], encoder: Encoder, n_rows: in
         "optimizer": "sgd" if large else "adam",
         "mixup": 0.0 if large else 1.0,
         "label_smoothing": 0.2 if large else 0.0,
+        "likeness": 1.0 if "n_grams" in form else 0.1,
         "test_time_augmentation": changes,
     }
     decided = replace(recipe, **{name: value for name, value in chosen.items() if getattr(recipe, name) == "auto"})

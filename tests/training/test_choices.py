@@ -1,0 +1,82 @@
+"""What "auto" stands for, how many threads a training is worth, and what fits into a time."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import numpy as np
+import pytest
+import torch
+from sklearn.datasets import load_wine
+from tests.plans import plan
+
+from protoattend import ProtoAttendClassifier, Recipe
+from protoattend.data.inputs import fit_inputs
+from protoattend.encoders.build import build_encoder
+from protoattend.errors import UserError
+from protoattend.parallel import threads
+from protoattend.training.budget import within_budget
+from protoattend.training.choices import LARGE, decide
+from protoattend.training.setup import choose_threads
+
+GREY = {"channels": 1, "height": 28, "width": 28}
+COLOUR = {"channels": 3, "height": 32, "width": 32}
+
+
+def test_no_auto_is_left() -> None:
+    for form in (GREY, COLOUR):
+        for n_rows in (100, LARGE):
+            recipe = decide(Recipe(), form, build_encoder("fast-cnn", "images", form), n_rows)
+            left = [each.name for each in fields(recipe) if getattr(recipe, each.name) == "auto"]
+            assert left == ["text_length"]  # which only inputs know
+
+
+def test_large_images_are_learned_as_they_are_and_small_ones_blended() -> None:
+    encoder = build_encoder("fast-cnn", "images", COLOUR)
+    small, large = (decide(Recipe(), COLOUR, encoder, n) for n in (LARGE - 1, LARGE))
+    assert (small.optimizer, small.mixup, small.label_smoothing) == ("adam", 1.0, 0.0)
+    assert (large.optimizer, large.mixup, large.label_smoothing) == ("sgd", 0.0, 0.2)
+    assert large.test_time_augmentation.mirror
+    grey = decide(Recipe(), GREY, build_encoder("fast-cnn", "images", GREY), LARGE)
+    assert not grey.test_time_augmentation.mirror  # digits do not mean the same when mirrored
+
+
+def test_what_is_given_stays() -> None:
+    encoder = build_encoder("fast-cnn", "images", GREY)
+    given = Recipe(mixup=0.5, optimizer="adam", likeness=0.0, test_time_augmentation=None)
+    decided = decide(given, GREY, encoder, LARGE)
+    assert (decided.mixup, decided.optimizer, decided.likeness) == (0.5, "adam", 0.0)
+    assert decided.test_time_augmentation is None
+
+
+def test_small_steps_get_one_thread() -> None:
+    with threads(2):
+        table, digits, photos = (fit_inputs(np.zeros(shape)) for shape in ((4, 3), (4, 8, 8), (4, 3, 64, 64)))
+        assert choose_threads("auto", 256, table, "auto") == 1
+        assert choose_threads("auto", 256, digits, "auto") == 1
+        assert choose_threads("auto", 256, photos, "auto") == 2
+        assert choose_threads("auto", 32, table, torch.nn.Identity()) == 2
+        assert choose_threads(3, 256, table, "auto") == 3
+
+
+def test_threads_are_given_back() -> None:
+    before = torch.get_num_threads()
+    X, y = load_wine(return_X_y=True)
+    ProtoAttendClassifier(max_epochs=1, n_threads=before + 1, random_state=0, verbose=0).fit(X, y)
+    assert torch.get_num_threads() == before
+
+
+def test_epochs_fit_into_the_time() -> None:
+    assert within_budget(plan(max_epochs=20), 100, 1.0).max_epochs == 20
+    assert within_budget(plan(max_epochs=20, max_minutes=10), 100, 1.0).max_epochs == 5
+    with pytest.raises(UserError, match="max_minutes must leave time for one epoch"):
+        within_budget(plan(max_epochs=20, max_minutes=1), 100, 1.0)
+
+
+def test_a_line_says_what_was_chosen_and_changes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    X, y = load_wine(return_X_y=True)
+    told = ProtoAttendClassifier(max_epochs=2, random_state=0).fit(X, y)
+    assert "table, 160 rows, encoder MLP: adam, mixup 1, 2 epochs of 5 steps" in capsys.readouterr().err
+    silent = ProtoAttendClassifier(max_epochs=2, random_state=0, verbose=0).fit(X, y)
+    assert capsys.readouterr().err == ""
+    np.testing.assert_array_equal(told.predict_proba(X), silent.predict_proba(X))
