@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -71,6 +72,14 @@ def test_epochs_fit_into_the_time() -> None:
     assert within_budget(plan(max_epochs=20, max_minutes=10), 100, 1.0).max_epochs == 5
     with pytest.raises(UserError, match="max_minutes must leave time for one epoch"):
         within_budget(plan(max_epochs=20, max_minutes=1), 100, 1.0)
+
+
+def test_a_time_and_checkpoints_exclude_each_other(tmp_path: Path) -> None:
+    X, y = load_wine(return_X_y=True)
+    clf = ProtoAttendClassifier(recipe=Recipe(max_minutes=1), random_state=0, verbose=0)
+    with pytest.raises(UserError, match="max_minutes=1 goes by the clock"):
+        clf.fit(X, y, checkpoint_to=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_line_says_what_was_chosen_and_changes_nothing(capsys: pytest.CaptureFixture[str]) -> None:

@@ -24,6 +24,7 @@ from protoattend.database.rows import unedited_rows
 from protoattend.database.store import CandidateDatabase
 from protoattend.encoders.parts import show
 from protoattend.encoders.sketch import make_sketch
+from protoattend.errors import UserError
 from protoattend.parallel import ranks, threads
 from protoattend.training import checkpoint, workers
 from protoattend.training.budget import announce, seconds_of_a_step, within_budget
@@ -65,6 +66,7 @@ def fit(settings: Settings, data: Data) -> tuple[CandidateDatabase, History]:
 def fit_here(settings: Settings, data: Data) -> tuple[CandidateDatabase, History]:
     """Train in this process, which may be one of several, and make the data the database."""
     require_float32()
+    _require_repeatable(settings, data)
     found = None if data.resume_from is None else checkpoint.read(data.resume_from)
     seed = draw_seed(settings.random_state) if found is None else found.seed
     with seeded(seed) as generator, ExitStack() as stack:
@@ -102,6 +104,16 @@ def fit_here(settings: Settings, data: Data) -> tuple[CandidateDatabase, History
             checkpointer=checkpointer,
         )
         return _database(setup, settings.n_prototypes), history
+
+
+def _require_repeatable(settings: Settings, data: Data) -> None:
+    """Refuse to go by the clock where training must be able to go on exactly as it would have."""
+    minutes = settings.training_recipe.max_minutes
+    if minutes is not None and (data.checkpoint_to or data.resume_from):
+        raise UserError(
+            f"max_minutes={minutes:g} goes by the clock, which no checkpoint can repeat; pass max_epochs, or neither "
+            "checkpoint_to nor resume_from."
+        )
 
 
 def _timed(settings: Settings, setup: Setup, seed: int) -> Setup:
