@@ -38,11 +38,11 @@ FEWEST = 8  # rows of a class: rarer ones would not be in every fold
 def far_rows(name: str, seed: int) -> dict[str, float]:
     """Return the AUROC for rows with all numbers moved, and with one."""
     split = load(name, seed)
-    X, usual = split.X, split.X_test
+    X, near = split.X, split.X_test
     numbers = [column for column in X.columns if X[column].dtype.kind in "fi"]
     clf = ProtoAttendClassifier(random_state=seed, verbose=0).fit(X, split.y)
     steps = FAR * X[numbers].std().to_numpy()
-    every, one = usual.astype(dict.fromkeys(numbers, float)), usual.astype(dict.fromkeys(numbers, float))
+    every, one = near.astype(dict.fromkeys(numbers, float)), near.astype(dict.fromkeys(numbers, float))
     every[numbers] += steps
     generator = np.random.default_rng(seed)
     chosen = generator.integers(len(numbers), size=len(one))
@@ -50,7 +50,7 @@ def far_rows(name: str, seed: int) -> dict[str, float]:
     moved = one[numbers].to_numpy()
     moved[np.arange(len(one)), chosen] += signs * steps[chosen]
     one[numbers] = moved
-    return {"far_all": clf.ood_curve(usual, every).auroc, "far_one": clf.ood_curve(usual, one).auroc}
+    return {"far_all": clf.ood_curve(near, every).auroc, "far_one": clf.ood_curve(near, one).auroc}
 
 
 def wrong_labels(name: str, seed: int) -> dict[str, float]:
@@ -64,12 +64,12 @@ def wrong_labels(name: str, seed: int) -> dict[str, float]:
     peer = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
     probabilities = cross_val_predict(peer, columns, noisy.labels, cv=5, method="predict_proba")
     codes = np.unique(noisy.labels, return_inverse=True)[1]
-    doubts = {
+    scores = {
         "labels": clf.find_label_issues().scores,
         "logistic": 1 - probabilities[np.arange(len(codes)), codes],
         "cleanlab": 1 - get_label_quality_scores(codes, probabilities, method="normalized_margin"),
     }
-    return {who: float(average_precision_score(noisy.flipped, doubt)) for who, doubt in doubts.items()}
+    return {who: float(average_precision_score(noisy.flipped, score)) for who, score in scores.items()}
 
 
 def main() -> None:
