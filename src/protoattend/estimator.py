@@ -135,7 +135,7 @@ class Estimator(ClassifierMixin, BaseEstimator):
     def _own_recipe(self) -> Recipe:
         if isinstance(self.recipe, Recipe):
             return self.recipe
-        return RECIPES["paper"] if self.recipe == "paper" else Recipe()
+        return RECIPES["paper"] if isinstance(self.recipe, str) and self.recipe == "paper" else Recipe()
 
     def _settings(self) -> Settings:
         """Return the parameters, checked."""

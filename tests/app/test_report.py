@@ -229,7 +229,7 @@ def test_examples_are_what_their_headings_say(wine_classifier: ProtoAttendClassi
     assert len(set(every.tolist())) == len(every)
     left = np.setdiff1d(np.arange(len(X)), np.concatenate([chosen["Right"], chosen["Wrong, and most confident"]]))
     assert chosen["Least confident"][0] == left[np.argmin(confidence[left])]
-    scores = wine_classifier.ood_score(X)
+    scores = wine_classifier.ood_score(X, "neighbours")
     left = np.setdiff1d(left, chosen["Least confident"])
     assert chosen["Most out-of-distribution"][0] == left[np.argmax(scores[left])]
 

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from rich.console import Console
 from typer.testing import CliRunner
 
 from protoattend.app import cli
@@ -122,7 +121,7 @@ def test_a_split_alone_is_listed_as_such(nowhere: Path, monkeypatch: pytest.Monk
     assert lines["notmnist"].splits == ("test",)
     assert lines["mnist"].splits == ("train", "test")
     assert lines["svhn"].splits == ()
-    monkeypatch.setattr(cli, "console", Console(width=400))
+    monkeypatch.setenv("COLUMNS", "400")
     listed = {line.split()[1]: line for line in CliRunner().invoke(cli.app, ["datasets"]).output.splitlines()[3:-1]}
     for part in ("test split only", str(cache / "notmnist"), "get the rest with protoattend datasets get notmnist"):
         assert part in listed["notmnist"]

@@ -219,7 +219,7 @@ def test_wrong_arguments_are_refused() -> None:
         FastCNN(1)(torch.zeros(1, 1, 1, 5))
     with pytest.raises(UserError, match="blocks_per_stage must be at least 1, but got 0"):
         ResNet(1, blocks_per_stage=0)
-    with pytest.raises(UserError, match="did you mean 'downsample'"):
+    with pytest.raises(UserError, match="must be one of 'none', 'downsample'"):
         ResNet(1, blocks_per_stage=1, stem="down")  # type: ignore[arg-type]
     with pytest.raises(UserError, match="head"):
         ResNet(1, blocks_per_stage=1, head=())

@@ -88,7 +88,7 @@ def test_views_are_saved_and_another_choice_of_them_is_another_model(tmp_path) -
 @pytest.mark.parametrize("given", [True, "mirror", {"mirror": True}])
 def test_anything_else_than_views_is_refused(given: object) -> None:
     X, y = digits(60)
-    with pytest.raises(UserError, match=r"test_time_augmentation must be None or TestTimeAugmentation"):
+    with pytest.raises(UserError, match=r"test_time_augmentation must be 'auto' or None or TestTimeAugmentation"):
         ProtoAttendClassifier(recipe=Recipe(test_time_augmentation=given), verbose=0).fit(X, y)
 
 

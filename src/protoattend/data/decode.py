@@ -69,7 +69,7 @@ def decode_image(path: str, *, channels: int = 3, size: tuple[int, int] | None =
 def _opened(path: str) -> Any:
     """Open an image of a known format: by its content Pillow would hand some files to other programs."""
     module = _pillow()
-    if not stat.S_ISREG(os.stat(path).st_mode):
+    if isinstance(path, (str, os.PathLike)) and not stat.S_ISREG(os.stat(path).st_mode):
         raise ValueError("it is no regular file")
     return module.open(path, formats=FORMATS)
 

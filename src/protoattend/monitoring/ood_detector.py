@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -190,7 +189,7 @@ class OodDetector:
         distances = anchors.distances(source)
         tails = {name: TailScore.fit(found) for name, found in distances.items()}
         total = np.sum([tails[name](found) for name, found in distances.items()], axis=0)
-        return cls(anchors, MappingProxyType(tails), np.sort(total))
+        return cls(anchors, tails, np.sort(total))
 
     def score(self, X: Any) -> np.ndarray:
         """Return the out-of-distribution score of each row; higher is further from the training data.
