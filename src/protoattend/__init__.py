@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-# Threads of torch that wait for one another do so by spinning, which beside other busy processes makes a training 10 to
-# 70 times slower; with few spins they sleep. It is read when torch is loaded, so it must be said before.
+# Threads of torch that wait for one another do so by spinning, which beside other busy processes makes a training many
+# times slower; after few spins they sleep. It is read when torch is loaded, so it must be said before.
 os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
 # Imported when first used, so that `import protoattend` costs nothing.
