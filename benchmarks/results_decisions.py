@@ -1,0 +1,195 @@
+"""Sections of the page of measured figures: decisions, their confidence and the database they come from."""
+
+from __future__ import annotations
+
+from results_section import TITLES, Figures, mean, section
+
+
+def one_story(found: dict[str, Figures]) -> str:
+    """Whether decision, prototypes and confidence agree, set by set."""
+    if (figures := found.get("one_story")) is None:
+        return ""
+    rows = []
+    for name, runs in figures["runs"].items():
+        mean = {key: sum(run[key] for run in runs) / len(runs) for key in runs[0] if not key.startswith("calibration")}
+        totals = [sum(column) for column in zip(*(run["calibration"] for run in runs), strict=True)]
+        error = sum(map(abs, totals[:-1])) / totals[-1]
+        rows.append(
+            (
+                name,
+                " / ".join(f"{mean[key]:.1%}" for key in ("accuracy", "plain_accuracy", "peer_accuracy")),
+                " / ".join(f"{mean[key]:.4f}" for key in ("aurc", "aurc_own", "plain_aurc", "peer_aurc")),
+                f"{error:.3f}",
+                f"{mean['contradiction']:.3f}",
+                f"{mean['likeness']:.2f}",
+                f"{mean['hubs']:.2f}",
+                f"{mean['prototypes']:.0f}",
+                f"{mean['seconds']:.0f}",
+            )
+        )
+    text = (
+        f"Constructor defaults, means over {len(figures['seeds'])} seeds. Accuracy: ours / plain encoder / peer "
+        "(gradient boosting for\ntables, TF-IDF and logistic regression for texts, logistic regression of pixels for "
+        "images). AURC: of confidence / of our\nlargest probability / of the plain encoder's / of the peer's. ECE of "
+        "our probabilities, over the rows of all seeds.\nContradiction: predictions that are not the class with most "
+        "shown weight. Likeness of the heaviest prototype: 0 is a\nrandom row of its class, 1 the nearest. Hubs: "
+        "inputs whose heaviest prototype is one of two rows. Prototypes for 95 % of\na decision. Seconds of training, "
+        "on one thread beside other work."
+    )
+    head = ("set", "accuracy", "AURC", "ECE", "contradiction", "likeness", "hubs", "prototypes", "seconds")
+    return section("Decision, prototypes and confidence agree", text, head, rows)
+
+
+def search(found: dict[str, Figures]) -> str:
+    if (figures := found.get("search")) is None:
+        return ""
+    names = next(iter(figures["milliseconds"].values()))
+    rows = [
+        (size, *(f"{times[name]:.2f}" if name in times else "" for name in names))
+        for size, times in figures["milliseconds"].items()
+    ]
+    large = figures["ten_million"]
+    return section(
+        "Exact attention over many candidates (`search.py`)",
+        "Milliseconds for B queries and D candidates. Ours gives logits, class mass and the ten heaviest prototypes; "
+        f"faiss gives 64 neighbours. Ten million candidates on disk: opened in {large['open']:.0f} ms, one query "
+        f"{large['B=1']:.0f} ms, 256 queries {large['B=256']:.0f} ms, {large['rss_gb']:.2f} GB of memory at the most.",
+        ("", *names),
+        rows,
+    )
+
+
+def trust(found: dict[str, Figures]) -> str:
+    if (figures := found.get("trust")) is None:
+        return ""
+    parts = []
+    for name, images in figures["images"].items():
+        risk = images["selective"]
+        means = {score: sum(by.values()) / len(by) for score, by in images["ood_auroc"].items()}
+        parts.append(
+            (
+                TITLES.get(name, name),
+                f"{risk['aurc']:.4f}",
+                f"{risk['sparsemax']['aurc']:.4f}",
+                f"{risk['aurc_probability']:.4f}",
+                f"{risk['aurc_msp']:.4f}",
+                f"{risk['aurc_knn']:.4f}",
+                ", ".join(f"{float(asked):.0%}: {got:.1%}" for asked, got in images["conformal"].items()),
+                f"{means['ours combined']:.4f}",
+                f"{means[images['ood_best_peer']]:.4f} ({images['ood_best_peer']})",
+            )
+        )
+    head = (
+        "data", "AURC of C, softmax", "sparsemax", "of our probabilities", "of plain MSP", "of kNN", "coverage of sets",
+        "OOD inputs, AUROC", "best peer",
+    )  # fmt: skip
+    answers = section(
+        "Selective prediction, prediction sets and OOD detection (`trust.py`)",
+        "AURC is the mean error over all coverages: less is better. Softmax attention ranks as it was trained; of "
+        "sparsemax the number of prototypes was chosen on the other half of the images. Coverage is that of prediction "
+        "sets, by the one asked for. AUROC is the mean over all out-of-distribution (OOD) sets.",
+        head,
+        parts,
+    )
+    numbers = list(next(iter(figures["images"].values()))["selective"]["by_number_of_prototypes"])
+    finer = section(
+        "Confidence by number of prototypes (`trust.py`)",
+        "AURC of C by sparsemax. Few prototypes mostly agree, rightly or not; of many, some disagree where an answer "
+        "is wrong. `database_.set_n_prototypes(n)` sets the number without training.",
+        ("data", *numbers),
+        [
+            (TITLES.get(name, name), *(f"{by[number]['aurc']:.4f}" for number in numbers))
+            for name, images in figures["images"].items()
+            for by in [images["selective"]["by_number_of_prototypes"]]
+        ],
+    )
+    labels = [(case, f"{by['ours']:.3f}", f"{by['cleanlab']:.3f}") for case, by in figures["labels"].items()]
+    wrong = section(
+        "Label errors (`trust.py`)",
+        "Average precision at finding changed labels; cleanlab judges by the probabilities of the same models.",
+        ("data and share of wrong labels", "ours", "cleanlab"),
+        labels,
+    )
+    return f"{answers}\n{finer}\n{_ood_inputs(figures['images'])}\n{wrong}"
+
+
+def _ood_inputs(by_images: dict[str, Figures]) -> str:
+    """Return a table of every score's AUROC on every out-of-distribution set."""
+    rows = [
+        (TITLES.get(name, name), score, *(f"{auroc:.3f}" for auroc in by_set.values()))
+        for name, images in by_images.items()
+        for score, by_set in images["ood_auroc"].items()
+    ]
+    sets = next(iter(next(iter(by_images.values()))["ood_auroc"].values()))
+    return section(
+        "Out-of-distribution inputs (`trust.py`)",
+        "AUROC by score and set, with 8 prototypes; *ours disagreement* is the paper's score, *ours neighbours* what "
+        "`ood_score` gives unless asked otherwise. Below 0.5, in-distribution images get the higher scores.",
+        ("data", "score", *sets),
+        rows,
+    )
+
+
+def compare(found: dict[str, Figures]) -> str:
+    """Every method's confidence and examples, set by set, as means over seeds."""
+    if (figures := found.get("compare")) is None:
+        return ""
+    confidence, examples = [], []
+    for data, runs in figures["runs"].items():
+        for method in runs[0]["confidence"]:
+            each = [run["confidence"][method] for run in runs]
+            ood = {other: mean(one["ood_auroc"][other] for one in each) for other in each[0]["ood_auroc"]}
+            told = ", ".join(f"{other} {auroc:.3f}" for other, auroc in ood.items())
+            right = mean(one["accuracy"] for one in each)
+            confidence.append((data, method, f"{right:.2%}", _spread([one["aurc"] for one in each]), told))
+        for method in runs[0]["examples"]:
+            each = [run["examples"][method] for run in runs]
+            keys = ("same_class", "deletion", "insertion", "learned", "busiest")
+            examples.append((data, method, *(f"{mean(one[key] for one in each):.3f}" for key in keys)))
+    first = section(
+        "Confidence of other methods on the same encoder (`compare.py`)",
+        f"All by their defaults, means over {len(figures['seeds'])} seed(s); the ensemble has {figures['members']} "
+        "networks. Peers sit on one plain encoder or, where it says so, on ours, trained with attention. AURC is "
+        "the mean error over all coverages, with its range over seeds; AUROC that of low confidence at detecting "
+        "out-of-distribution images.",
+        ("data", "method", "accuracy", "AURC", "AUROC"),
+        confidence,
+    )
+    second = section(
+        "Examples of other methods on the same encoder (`compare.py`)",
+        f"The {figures['examples']} training rows that each method holds most important for an input. Same class: "
+        "share of their weight on the input's class. Deletion and insertion: how much more the decision loses without "
+        "them, and gains by them alone, than with random rows. Learned: share of the weight that goes elsewhere when "
+        "the network's parameters are shuffled. Busiest: the largest share of all weight that one row has.",
+        ("data", "method", "same class", "deletion", "insertion", "learned", "busiest"),
+        examples,
+    )
+    return f"{first}\n{second}"
+
+
+def _spread(values: list[float]) -> str:
+    """Return the mean and, of several seeds, the least and the largest: a difference within them says nothing."""
+    ends = f" ({min(values):.4f} to {max(values):.4f})" if len(values) > 1 else ""
+    return f"{mean(values):.4f}{ends}"
+
+
+def noisy_labels(found: dict[str, Figures]) -> str:
+    if (figures := found.get("noisy_labels")) is None:
+        return ""
+    rates = sorted({case["rate"] for case in figures["accuracy"]})
+    by_way: dict[tuple[str, float], dict[float, float]] = {}
+    for case in figures["accuracy"]:
+        by_way.setdefault((case["way"], case["mixup"]), {})[case["rate"]] = case["accuracy"]
+    return section(
+        "Training on wrong labels (`noisy_labels.py`)",
+        f"Accuracy on right test labels of {figures['data']}, mean of {figures['seeds']} seeds, by the share of wrong "
+        "labels in training.",
+        ("trained by", "mixup", *(f"{rate:.0%}" for rate in rates)),
+        [(way, f"{mixup:g}", *(f"{by_rate[rate]:.1%}" for rate in rates)) for (way, mixup), by_rate in by_way.items()],
+    )
+
+
+def condense(found: dict[str, Figures]) -> str:
+    if "condense" not in found:
+        return ""
+    return "## A smaller database (`condense.py`)\n\n![accuracy by size](../benchmarks/results/condense.png)\n"

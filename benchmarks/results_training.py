@@ -1,0 +1,157 @@
+"""Sections of the page of measured figures: how accurate training is, and what it costs."""
+
+from __future__ import annotations
+
+from results_section import TITLES, Figures, listed, section, unless_missing
+
+
+def accuracy(found: dict[str, Figures]) -> str:
+    rows = []
+    for name, title in TITLES.items():
+        if (figures := found.get(f"quality-{name}")) is None:
+            continue
+        plain, ours = figures["plain"], figures["protoattend"]
+        right, wrong = ours["confidence_right"], ours["confidence_wrong"]
+        rows.append(
+            (
+                title,
+                f"{plain['accuracy']:.2%}",
+                f"{ours['accuracy']:.2%}",
+                f"{ours['prototypes95']:.0f}",
+                f"{right:.2f} / {'none' if wrong is None else f'{wrong:.2f}'}",
+                f"{ours['minutes']:.1f}",
+            )
+        )
+    head = ("data and encoder", "plain encoder", "ProtoAttend", "prototypes", "confidence if right / wrong", "minutes")
+    return section(
+        "Accuracy on the test split (`quality.py`)",
+        "Plain encoder and ProtoAttend (sparsemax) share encoder, training and seed. *Prototypes* is the median number "
+        "that makes 95 % of a decision, *confidence* its mean, *minutes* the training of ProtoAttend.",
+        head,
+        rows,
+    )
+
+
+def training_cost(found: dict[str, Figures]) -> str:
+    if (figures := found.get("training_cost")) is None:
+        return ""
+    rows = []
+    for data, methods in figures["results"].items():
+        for name, values in methods.items():
+            mean = sum(values["accuracy"]) / len(values["accuracy"])
+            rows.append(
+                (
+                    data,
+                    name,
+                    f"{mean:.2%}",
+                    f"{values['gap_points']:.2f}",
+                    f"{figures['epoch_ratio'][data][name]:.2f}",
+                    unless_missing(values["time_to_plain_minus_0.3_ratio"], ".2f", "not reached"),
+                    unless_missing(values["prototypes95"], ",.0f", ""),
+                )
+            )
+    again = figures["reencoding"]
+    return section(
+        "What training costs (`training_cost.py`)",
+        f'Half-width "fast-cnn", {figures["held_out"]:,} held-out rows, seeds: {listed(figures["seeds"])}. Time of an '
+        "epoch and time to the plain encoder's last validation accuracy less 0.3 points are ratios to the plain "
+        f"encoder's; {_sampled(figures['epoch_ratio'])}. With {again['candidates']:,} sampled candidates a step is "
+        f"{again['speedup']:.1f} times as fast when only those with weight are encoded with gradient.",
+        ("data", "method", "accuracy", "points below plain", "time of an epoch", "time to accuracy", "prototypes"),
+        rows,
+    )
+
+
+def _sampled(by_data: dict[str, dict[str, float]]) -> str:
+    """Return what the paper's own way, candidates encoded again at each step, costs."""
+    return "; ".join(
+        f"{name} on {data} takes {ratio:.1f} times as long (timed, not trained to the end)"
+        for data, ratios in by_data.items()
+        for name, ratio in ratios.items()
+        if name.startswith("sampled")
+    )
+
+
+def recipes(found: dict[str, Figures]) -> str:
+    studies = {name: figures for name, figures in found.items() if name.startswith("recipes-")}
+    rows = [
+        (
+            name.removeprefix("recipes-"),
+            variant,
+            f"{values['prototype_accuracy']:.2%}" if variant != "plain encoder" else "",
+            f"{values['self_accuracy']:.2%}",
+            f"{values['prototypes95']:.0f}" if variant != "plain encoder" else "",
+        )
+        for name, figures in studies.items()
+        for variant, values in figures["variants"].items()
+    ]
+    if not rows:
+        return ""
+    first = next(iter(studies.values()))
+    return section(
+        "What each choice in training does (`recipes.py`)",
+        f'{first["epochs"]} epochs of a half-width "fast-cnn", {first["held_out"]:,} held-out rows, one seed; each row '
+        "changes one thing in the recipe that quality.py uses, and nothing else: the paper's loss has our learning "
+        "rate here, which is too high for it. Prototypes are counted before weights are made sharper.",
+        ("data", "what is changed", "by prototypes", "by own value", "prototypes"),
+        rows,
+    )
+
+
+def table1(found: dict[str, Figures]) -> str:
+    if (figures := found.get("table1")) is None:
+        return ""
+    rows = [
+        (
+            objective,
+            f"{values['self_accuracy']:.2%}",
+            f"{values['prototype_accuracy']:.2%}",
+            *(_two(values, name) for name in ("joint_right", "joint_wrong")),
+            *(_two(values, name) for name in ("confidence_of_right", "confidence_of_wrong")),
+            " / ".join(f"{value:g}" for value in figures["paper"][objective]),
+        )
+        for objective, values in figures["objectives"].items()
+    ]
+    return section(
+        "The paper's training objectives (`table1.py`)",
+        f'recipe="paper" with softmax attention on {figures["rows"]:,} rows of Fashion-MNIST, {figures["encoder"]}, '
+        f"{figures['epochs']} epochs, {figures['candidates']:,} candidates a step, {figures['seeds']} seed(s). The "
+        "means of C of right and of wrong decisions are over all rows (joint), as the paper's figures add up, then "
+        "over those decisions alone. The paper has all 60,000 rows and about a thousand epochs.",
+        ("objective", "alpha 0", "alpha 1", "C, right", "C, wrong", "C if right", "C if wrong", "the paper's"),
+        rows,
+    )
+
+
+def _two(values: Figures, name: str) -> str:
+    return "" if values[name] is None else f"{values[name]:.3f}"
+
+
+def step(found: dict[str, Figures]) -> str:
+    if (figures := found.get("step")) is None:
+        return ""
+    return section(
+        "Where the time of a training step goes (`step.py`)",
+        f'Fashion-MNIST, "fast-cnn", in-batch sparsemax; 256 images take {figures["milliseconds"]:.0f} ms.',
+        ("part", "share"),
+        [(part, f"{share:.1%}") for part, share in figures["shares"].items()],
+    )
+
+
+def scaling(found: dict[str, Figures]) -> str:
+    if "scaling" not in found:
+        return ""
+    return (
+        "## How the time of a step grows (`scaling.py`)\n\n![time by batch size, candidates and processes]"
+        "(../benchmarks/results/scaling.png)\n"
+    )
+
+
+def normalize(found: dict[str, Figures]) -> str:
+    if (figures := found.get("normalize")) is None:
+        return ""
+    names = next(iter(figures["milliseconds"].values()))
+    rows = [(size, *(f"{times[name]:.2f}" for name in names)) for size, times in figures["milliseconds"].items()]
+    return section(
+        "Sparsemax, forward and backward (`normalize.py`)", "Milliseconds.", ("rows x candidates", *names), rows
+    )
