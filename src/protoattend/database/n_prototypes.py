@@ -16,6 +16,7 @@ from protoattend.database.search import attend
 from protoattend.database.searchable import Searchable
 
 ROWS = 512  # of the database, spread over it, whose prototypes are counted
+ENOUGH = 100  # held-out rows for a median
 SHARE = 0.95  # of a decision
 BLOCK = 64  # of them at once: where many candidates decide, a table of all would be large
 STEP = 2**0.25
@@ -23,14 +24,25 @@ STEPS = 48
 HIGHEST = STEP**STEPS  # 4,096; the lowest temperature is 1 / 4,096
 
 
-def temperature_for(queries: Tensor, keys: Tensor, sample_weight: Tensor, n: int, *, at_most: float = HIGHEST) -> float:
+def temperature_for(
+    queries: Tensor,
+    keys: Tensor,
+    sample_weight: Tensor,
+    n: int,
+    *,
+    at_most: float = HIGHEST,
+    held_out: Tensor | None = None,
+) -> float:
     """Return the highest temperature at which `n` prototypes make 95 % of a decision by sparsemax.
 
     That is in the median over rows of a database, whose queries and keys `(D, d_att)` these are; `sample_weight` `(D,)`
     is how many times each row counts, in the counting too. Where so few are out of reach, as where many rows are alike,
-    it is the temperature for the fewest possible. None is above `at_most`.
+    it is the temperature for the fewest possible. None is above `at_most`. Where enough rows were held out from
+    training, at positions `held_out`, these are counted, as later inputs find their prototypes: among rows it has seen,
+    some fit better.
     """
-    rows = torch.linspace(0, len(keys) - 1, min(ROWS, len(keys))).round().long()
+    positions = torch.arange(len(keys)) if held_out is None or len(held_out) < ENOUGH else held_out
+    rows = positions[torch.linspace(0, len(positions) - 1, min(ROWS, len(positions))).round().long()]
     candidates = _only_counted(keys, sample_weight, queries.dtype)
 
     def count(steps: int) -> float:
