@@ -1,6 +1,6 @@
 """What do the constructor's defaults reach, beside what people would use without us?
 
-    PROTOATTEND_DATA=../shared/data python benchmarks/defaults.py --work FOLDER [--parts tables,texts,adult,fashion,cifar]
+    PROTOATTEND_DATA=../shared/data python benchmarks/defaults.py --work FOLDER [--parts tables,texts,adult]
 
 Tables (nine, and 10,000 rows of Adult) beside gradient boosting, texts beside TF-IDF and logistic regression: three
 seeds, by `one_story.run`, whose kept runs in FOLDER count. All of Adult with five seeds, Fashion-MNIST and CIFAR-10 in
@@ -73,10 +73,7 @@ def main() -> None:
         figures["text_seconds"] = max(float(np.mean([run["seconds"] for run in own])) for own in kept["texts"].values())
     for part, (name, seeds) in WHOLE.items():
         if part in parts:
-            kept[part] = [
-                record.once(arguments.work / f"whole {name} {seed}.json", lambda n=name, s=seed: train_whole(n, s))
-                for seed in range(seeds)
-            ]
+            kept[part] = runs_of(name, seeds, train_whole, "whole ")
             figures[part] = float(np.mean([run["accuracy"] for run in kept[part]]))
     record.write("defaults", {"runs": kept, "headline": figures})
     print("defaults " + " ".join(f"{name}={value:.4f}" for name, value in figures.items()))
