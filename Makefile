@@ -8,8 +8,9 @@ STAMP := .venv/.installed
 demo: $(STAMP)
 	$(BIN)/protoattend demo --out demo --force
 
+# worksteal: each process keeps to whole files, whose models are then trained once, until one of them is done.
 test: $(STAMP)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
