@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from protoattend.app.commands.options import Model, Target, Text, examples
+from protoattend.app.commands.options import ImageRoot, Model, Target, Text, examples
 from protoattend.errors import MissingExtra
 
 
@@ -24,6 +24,7 @@ def serve(
     ] = None,
     target: Target = None,
     text: Text = None,
+    image_root: ImageRoot = None,
     edit: Annotated[bool, typer.Option("--edit", help="Let drafts be saved into the model's database.")] = False,
     min_confidence: Annotated[
         float | None, typer.Option(min=0, max=1, help="Least confidence of an answer; others count as abstentions.")
@@ -45,5 +46,6 @@ def serve(
         raise MissingExtra(error.name or "fastapi", "serve", "protoattend serve") from None
     options = Options(host=host, token=token, edit=edit, min_confidence=min_confidence)
     check(options)
+    roots = [*([] if data is None else [data]), *(image_root or ())]
     rows = None if data is None else Use.of(model, target=target, text=text).read_if_labelled(data)
-    run(model, rows, options, port=port)
+    run(model, rows, options, port=port, image_roots=roots)

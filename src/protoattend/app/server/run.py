@@ -7,6 +7,7 @@ import secrets
 import signal
 import socket
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -23,12 +24,16 @@ from protoattend.errors import UserError
 GRACE = 5  # seconds that requests under way have when the server is told to stop
 
 
-def run(folder: Path, data: LabelledData | None, options: Options, *, port: int) -> None:
+def run(
+    folder: Path, data: LabelledData | None, options: Options, *, port: int, image_roots: Sequence[Path] = ()
+) -> None:
     """Serve a saved classifier until interrupted."""
     check(options)
     listening = listen(options.host, port)  # first: an address in use is found out before anything is loaded
     console = Console()
-    bench = Workbench(folder, data)
+    bench = Workbench(folder, data, image_roots=image_roots)
+    if why := bench.unseen_images():
+        console.print(f"Prototypes are shown without their images: {escape(why)}", soft_wrap=True, highlight=False)
     app = create_app(bench, options)
     logging.basicConfig(stream=sys.stderr, format="%(message)s")
     logging.getLogger("protoattend.server").setLevel(logging.INFO)
