@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from protoattend.app.commands.options import ImageRoot, Model, Target, Text, examples
+from protoattend.app.commands.options import AsJson, ImageRoot, Model, Target, Text, examples
+from protoattend.app.talk import Talk
 from protoattend.errors import MissingExtra
 
 
@@ -36,6 +37,7 @@ def serve(
     token: Annotated[
         str | None, typer.Option(envvar="PROTOATTEND_TOKEN", help="What clients must send, as Bearer or in ?token=.")
     ] = None,
+    json: AsJson = False,
 ) -> None:
     """Look at decisions in the browser, correct the database, and answer other programs."""
     try:
@@ -48,4 +50,4 @@ def serve(
     check(options)
     roots = [*([] if data is None else [data]), *(image_root or ())]
     rows = None if data is None else Use.of(model, target=target, text=text).read_if_labelled(data)
-    run(model, rows, options, port=port, image_roots=roots)
+    run(model, rows, options, port=port, talk=Talk(json), image_roots=roots)
