@@ -99,7 +99,8 @@ def form_of(inputs: Inputs) -> list[dict[str, Any]]:
 
 
 def _typical(column: Column) -> str:
-    return "" if column.kind == "category" else column.show(0.0)
+    shown = "" if column.kind == "category" else column.show(0.0)
+    return shown if column.kind != "number" else f"{float(shown.replace(',', '')):.3g}"  # a mean has no exact digits
 
 
 def _value(column: Column, given: str | float | None) -> Any:
