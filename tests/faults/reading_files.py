@@ -136,7 +136,7 @@ def readers(folder: Path) -> list[Reader]:
 def mutated(content: bytes, rng: np.random.Generator) -> tuple[bytes, str]:
     """Return a file's content with something changed, and what."""
     kind = str(rng.choice(["flip", "flips", "cut", "grow", "zero", "fill", "repeat", "number", "text", "digits"]))
-    # Half of all changes are in the first bytes, where headers are, or in the last, where archives and Parquet have them.
+    # Two thirds of all changes are in the first or last bytes, where headers are and the lists of archives.
     near = int(rng.integers(min(200, len(content))))
     place = int(rng.choice([int(rng.integers(len(content))), near, len(content) - 1 - near]))
     head, tail, length = content[:place], content[place:], int(rng.integers(1, 40))
