@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import argparse
 import copy
+import shutil
 import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import chdir
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -26,10 +29,11 @@ from sklearn.datasets import load_digits, load_wine
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from tests.faults.calling import Targets, calls, raw
-from tests.faults.checkpointing import attack_checkpoint, trained
+from tests.faults.checkpointing import attack_checkpoint, killed_and_resumed, trained, weights
 from tests.faults.killing import hidden, killed_at
 from tests.faults.mutating import Verdict, answers, attack
 from tests.faults.racing import race
+from tests.faults.reading_files import attack_reader, readers
 
 from protoattend import CandidateDatabase, ProtoAttendClassifier
 
@@ -76,58 +80,69 @@ def saved_with_edits(sample: Sample, folder: Path) -> Path:
 
 
 def mutations(known: dict[str, Sample], work: Path, seconds: float) -> Iterator[Verdict]:
-    """Mutate folders of all kinds and checkpoints in turn."""
+    """Mutate folders of all kinds, checkpoints and files of data in turn."""
     stop, seed = time.monotonic() + seconds, 0
     folders = {kind: saved_with_edits(sample, work / kind) for kind, sample in known.items()}
     expected = {kind: answers(folder, known[kind].X[:3]) for kind, folder in folders.items()}
     training = trained(known["table"].X, known["table"].y, work / "training")
-    while time.monotonic() < stop:
+    files = readers(work / "files")
+    for turn in count():
+        if time.monotonic() > stop:
+            return
         for kind, folder in folders.items():
             yield attack(folder, work / "mutated", known[kind].X[:3], seed, expected[kind])
             seed += 1
         yield attack_checkpoint(training, work / "mutated-training", seed)
-        seed += 1
+        for reader in files[turn % 2 :: 2]:
+            seed += 1
+            yield attack_reader(reader, work / "mutated-files", seed)
 
 
 def kills(sample: Sample, work: Path, seconds: float) -> Iterator[str]:
-    """Kill save, save_edits, compact and fit at file operations drawn at random; yield what was lost, or nothing."""
+    """Kill save, save_edits, compact and fit in turn at random moments; yield what was lost, or nothing."""
     stop, rng = time.monotonic() + seconds, np.random.default_rng(0)
-    clf, folder = sample.clf, work / "killed"
-    read = {"inputs": clf.inputs_, "classes": clf.database_.classes}
-    clf.database_.save(folder / "database")
-    clf.save(folder / "model")
-
-    def opened() -> CandidateDatabase:
-        return CandidateDatabase.open(folder / "database", clf.model_, **read)
-
-    def fit() -> None:
-        small = ProtoAttendClassifier(max_epochs=2, random_state=0, verbose=0)
-        small.fit(sample.X, sample.y, checkpoint_to=folder / f"run-{rng.integers(1 << 40)}")
-
+    folder = work / "killed"
+    sample.clf.database_.save(folder / "database")
+    sample.clf.save(folder / "model")
+    undisturbed = weights(ProtoAttendClassifier(max_epochs=2, random_state=0, verbose=0).fit(sample.X, sample.y))
     while time.monotonic() < stop:
-        for name in ("compact", "save_edits", "save", "fit"):
-            database = opened()
-            if len(database) < 20:
-                clf.database_.save(folder / "database")
-                database = opened()
-            before = len(database)
-            database.remove([int(database.indices[0])])
-            work_of = {"compact": database.compact, "save_edits": database.save_edits, "fit": fit}
-            call = work_of.get(name, lambda: clf.save(folder / "model"))
-            if not killed_at(int(rng.integers(0, 60)), call):
-                continue
-            try:
-                after = len(opened())
-                ProtoAttendClassifier.load(folder / "model").database_.verify()
-                lost = "" if after in (before, before - 1) else f"{name}: {before} rows became {after}"
-            except Exception as error:
-                lost = f"{name}: {type(error).__name__}: {error}"
-            yield lost
-    opened().compact()
-    clf.save(folder / "model")
-    left = [each for each in hidden(folder) if not each.startswith("run-")]
-    if left:
-        yield f"left behind: {left[:3]}"
+        for name in ("compact", "save_edits", "save"):
+            lost = killed_writer(sample.clf, folder, name, int(rng.integers(60)))
+            if lost is not None:
+                yield lost
+        run = folder / "training"
+        if killed_and_resumed(sample.X, sample.y, run, float(rng.uniform(0.01, 0.4))):
+            same = weights(ProtoAttendClassifier.load(run / "model")) == undisturbed
+            yield "" if same else "fit: what was resumed ends with other weights"
+        shutil.rmtree(run)
+    opened(sample.clf, folder).compact()
+    sample.clf.save(folder / "model")
+    if hidden(folder):
+        yield f"left behind: {hidden(folder)[:3]}"
+
+
+def opened(clf: ProtoAttendClassifier, folder: Path) -> CandidateDatabase:
+    return CandidateDatabase.open(folder / "database", clf.model_, inputs=clf.inputs_, classes=clf.database_.classes)
+
+
+def killed_writer(clf: ProtoAttendClassifier, folder: Path, name: str, operation: int) -> str | None:
+    """Kill a writer at one of its file operations; return what was lost, "" if nothing, None if it came to its end."""
+    database = opened(clf, folder)
+    if len(database) < 20:
+        clf.database_.save(folder / "database")
+        database = opened(clf, folder)
+    before = len(database)
+    database.remove([int(database.indices[0])])
+    calls = {"compact": database.compact, "save_edits": database.save_edits, "save": lambda: clf.save(folder / "model")}
+    if not killed_at(operation, calls[name]):
+        return None
+    try:
+        after = opened(clf, folder)
+        after.verify()
+        ProtoAttendClassifier.load(folder / "model").database_.verify()
+    except Exception as error:
+        return f"{name}: {type(error).__name__}: {error}"
+    return "" if len(after) in (before, before - 1) else f"{name}: {before} rows became {len(after)}"
 
 
 def odd_calls(known: dict[str, Sample], seconds: float) -> Iterator[str]:
@@ -148,10 +163,10 @@ def run(minutes: float) -> dict[str, Any]:
     """Run every attack for its share of the time, and count."""
     seconds = {name: 60 * minutes * share for name, share in SHARES.items()}
     known = samples()
-    with TemporaryDirectory() as folder:
+    with TemporaryDirectory() as folder, chdir(folder):  # some odd arguments are names to save under
         verdicts = list(mutations(known, Path(folder), seconds["mutations"]))
         lost = list(kills(known["table"], Path(folder), seconds["kills"]))
-    made = list(odd_calls(known, seconds["api"]))
+        made = list(odd_calls(known, seconds["api"]))
     table = known["table"]
     raced = race(copy.deepcopy(table.clf), table.X, table.y, seconds=seconds["threads"])
     outcomes = Counter(verdict.outcome for verdict in verdicts)

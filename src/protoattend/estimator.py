@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import fields, replace
 from typing import Any, Self
 
@@ -10,7 +10,10 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from torch import nn
 
+from protoattend.arguments import check_length
 from protoattend.config import RECIPES, Recipe, Settings
+from protoattend.data.labels import column_of
+from protoattend.data.weights import check_weights
 from protoattend.encoders.pretrained import Pretrained
 from protoattend.errors import UserError, choose
 
@@ -20,6 +23,9 @@ _RECIPE = "recipe__"  # before the name of one of its fields, as in a grid searc
 
 class Estimator(ClassifierMixin, BaseEstimator):
     """Holds the parameters as they are given; `Settings` has their defaults, and checks them when they are used."""
+
+    classes_: np.ndarray
+    predict: Callable[[Any], np.ndarray]
 
     def __init__(
         self,
@@ -131,6 +137,46 @@ class Estimator(ClassifierMixin, BaseEstimator):
         if changed:
             self.recipe = replace(self._own_recipe(), **changed)
         return self
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the accuracy on labelled rows.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame, list of str or images
+            n rows, of the kind given to `fit`.
+        y : array-like of shape (n,)
+            Their labels; rows of classes that were not seen in `fit` are never right.
+        sample_weight : array-like of shape (n,), default=None
+            How many times each row counts; None is once each.
+
+        Returns
+        -------
+        accuracy : float
+            From 0 to 1.
+
+        Raises
+        ------
+        UserError
+            If X and y differ in length, or no label is one of `classes_`.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_wine
+        >>> from protoattend import ProtoAttendClassifier
+        >>> X, y = load_wine(return_X_y=True)
+        >>> clf = ProtoAttendClassifier(max_epochs=5, random_state=0, verbose=0).fit(X, y)
+        >>> clf.score(X, y) == (clf.predict(X) == y).mean()
+        True
+        """
+        predicted = self.predict(X).tolist()
+        labels = check_length(column_of(y), "y", len(predicted), "rows of X").tolist()
+        known = set(self.classes_.tolist())
+        if not any(isinstance(label, Hashable) and label in known for label in labels):
+            some = self.classes_[:MOST_NAMES].tolist()
+            raise UserError(f"y must hold labels such as {some}, but all are unknown, such as {labels[0]!r}; check y.")
+        right = [label == decided for label, decided in zip(labels, predicted, strict=True)]
+        return float(np.average(right, weights=check_weights(sample_weight, len(right))))
 
     def _own_recipe(self) -> Recipe:
         if isinstance(self.recipe, Recipe):

@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
+from protoattend.arguments import check_path
 from protoattend.errors import BadFile, CannotWrite, UserError
 from protoattend.files.known import PART, kind_of, strangers
 
@@ -43,7 +44,7 @@ def atomic_folder(folder: str | os.PathLike[str], what: str) -> Iterator[Path]:
 
     What is there may be nothing, an empty folder or one that holds `what`, as its meta.json says, and nothing else.
     """
-    target = Path(os.path.realpath(folder))
+    target = Path(os.path.realpath(check_path(folder, "folder")))
     require_free(target, what)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -119,7 +119,7 @@ def test_suggestions_take_the_place_of_disputed_labels() -> None:
     given = ["a", "b", "a", "a", "b", "b"]
     assert found.corrected(given).tolist() == ["a", "b", "b", "a", "b", "b"]
     assert given[2] == "a"
-    with pytest.raises(UserError, match="it has 5, and row 5 was judged"):
+    with pytest.raises(UserError, match=r"its shape is \(5,\), and row 5 was judged"):
         found.corrected(given[:5])
 
 

@@ -116,7 +116,7 @@ def test_bad_cifar_binary_names_the_byte(tmp_path: Path, colours: np.ndarray) ->
 @pytest.mark.parametrize(
     ("labels", "place"),
     [
-        ("[0, 1, 2, 3, 4", "line 1, column 15"),
+        ("[0, 1, 2, 3, 4", "line 1 column 15"),
         ("[0, 1, 2, 3, 4]", "the images are 6, but it holds 5 labels"),
         ("[0, 1, 2, 3, 4, 10]", "entry 5: the label must be 0 to 9, but it is 10"),
         ("[0, 1, true, 3, 4, 5]", "entry 2: the label must be 0 to 9, but it is True"),

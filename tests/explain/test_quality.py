@@ -94,7 +94,7 @@ def test_bad_rankings(rows: np.ndarray, weights: np.ndarray, message: str) -> No
 
 @pytest.mark.parametrize(
     ("y", "subclasses", "message"),
-    [([], None, "y is empty"), ([0], None, "one length"), ([0, 1], [0], "every input needs a subclass")],
+    [([], None, "y is empty"), ([0], None, "one length"), ([0, 1], [0], "one for each of the 2 inputs")],
 )
 def test_bad_labels(y: Any, subclasses: Any, message: str) -> None:
     train = TrainingSet(np.zeros(9, int), subclasses=np.zeros(9, int))
@@ -190,7 +190,7 @@ def test_report_of_a_classifier(digit_classifier: ProtoAttendClassifier, few_dig
     assert 0 < report.busiest < 1
     ax = report.plot()
     ax.figure.savefig(tmp_path / "quality.png")
-    with pytest.raises(UserError, match="every candidate needs a subclass"):
+    with pytest.raises(UserError, match="one for each of the 400 candidates"):
         digit_classifier.prototype_quality(X[:9], y[:9], subclasses=y[:9], candidate_subclasses=y[:9])
 
 

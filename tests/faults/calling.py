@@ -5,11 +5,17 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import scipy.sparse
 import torch
+from tests.faults.methods import Method, functions, methods_of
 
 from protoattend import ProtoAttendClassifier
 from protoattend.errors import ProtoAttendError
@@ -20,15 +26,13 @@ PARAMETERS = (
     *("class_weight", "undersample", "categorical_features", "recipe", "device", "normalize", "verbose"),
     *("candidates", "n_candidates", "objective", "lambda_sparse", "n_processes"),
 )
-OF_METHODS = (
-    *(("explain", "top"), ("explain", "without"), ("explain", "with_labels"), ("counterfactuals", "at_most")),
-    *(("predict_or_abstain", "min_confidence"), ("contrast", "label"), ("prediction_set", "coverage")),
-    *(("ood_score", "method"), ("explain_diverse", "top")),
-)
-OF_DATABASES = (
-    *("remove", "condense", "condense_within", "preview", "quantize_keys", "without", "with_labels", "relabel"),
-    *("forget",),
-)
+
+
+def _within_itself() -> list[Any]:
+    """Return a list that holds itself."""
+    own: list[Any] = []
+    own.append(own)
+    return own
 
 
 def odd_values(rng: np.random.Generator) -> dict[str, Any]:
@@ -73,10 +77,31 @@ def odd_values(rng: np.random.Generator) -> dict[str, Any]:
         "sparse": torch.eye(COLUMNS).to_sparse(),
         "without values": torch.ones(3, COLUMNS, device="meta"),
         "images": np.zeros((2, 8, 8)),
+        "huge numbers": [10**30, -(10**400)],
+        "a longer number": 10**400,
+        "fractions": [Fraction(1, 3), Decimal("0.1")],
+        "moments": [datetime(2020, 1, 1), None],
+        "long doubles": table.astype(np.longdouble),
+        "halves": table.astype(np.float16),
+        "largest": np.full((3, COLUMNS), np.finfo(np.float64).max),
+        "matrix": scipy.sparse.eye(3, COLUMNS, format="csr"),
+        "backwards": table[::-1, ::-1],
+        "categories": pd.Categorical(["a", None, "b"]),
+        "nullable": pd.array([1, None, 3], dtype="Int64"),
+        "durations": np.array([1, 2, 3], dtype="m8[s]"),
+        "twice": pd.DataFrame(table, columns=["a"] * COLUMNS),
+        "no rows": frame[:0],
+        "no columns": frame[[]],
+        "cells of lists": pd.DataFrame({name: [[1], {2: 3}, object()] for name in range(COLUMNS)}),
+        "within itself": _within_itself(),
+        "a long text": "a" * 100_000,
+        "zero bytes": ["a\0b", "\0"],
+        "a range": range(3),
+        "a view": memoryview(b"abc"),
     }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Targets:
     """A fitted classifier of each kind of input, and a table to fit on."""
 
@@ -84,28 +109,26 @@ class Targets:
     X: np.ndarray
     y: np.ndarray
 
+    @cached_property
+    def methods(self) -> list[Method]:
+        """All that is called with one argument odd: methods of the table's classifier, and functions."""
+        return [*methods_of(self.fitted["table"], self.X, self.y), *functions()]
+
 
 def calls(targets: Targets, seed: int) -> Iterator[tuple[str, Callable[[], Any]]]:
     """Yield odd calls by name: a pass over all methods with values drawn anew."""
-    table = targets.fitted["table"]
     X, y = targets.X, targets.y
     small = ProtoAttendClassifier(max_epochs=1, random_state=0, verbose=0)
     for told, value in odd_values(np.random.default_rng(seed)).items():
         for kind, clf in targets.fitted.items():
             yield f"{kind}.predict({told})", lambda clf=clf, value=value: clf.predict(value)
             yield f"{kind}.add({told})", lambda clf=clf, value=value: clf.database_.snapshot().add(value, y[:3])
-        for method, name in OF_METHODS:
-            call = getattr(table, method)
-            yield f"{method}({name}={told})", lambda call=call, name=name, value=value: call(X[:2], **{name: value})
-        for method in OF_DATABASES:
-            more = ([0],) if method == "relabel" else ()
-            call = getattr(table.database_.snapshot(), method)
-            yield f"{method}({told})", lambda call=call, more=more, value=value: call(*more, value)
-        yield f"calibrate(y={told})", lambda value=value: table.calibrate(X[:3], value)
-        yield f"threshold_for({told})", lambda value=value: table.threshold_for(X, y, accuracy=value)
-        yield f"load({told})", lambda value=value: ProtoAttendClassifier.load(value)
+        for method in targets.methods:
+            for name, call in method.odd(value):
+                yield f"{name}{told})", call
         yield f"fit({told})", lambda value=value: small.fit(value, y[:3])
         yield f"fit(X, {told})", lambda value=value: small.fit(X[:9], value)
+        yield f"resume_from={told}", lambda value=value: small.fit(X[:9], y[:9], resume_from=value)
         yield f"sample_weight={told}", lambda value=value: small.fit(X[:9], y[:9], sample_weight=value)
         if not isinstance(value, int) or value < 1:  # else a whole training, of another size
             for name in PARAMETERS:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tests.faults.killing import killed_after
 from tests.faults.mutating import Verdict, judge
 
 from protoattend import ProtoAttendClassifier
@@ -17,6 +18,29 @@ def trained(X: Any, y: Any, folder: Path) -> Path:
     """Train for a moment with checkpoints, and return their folder."""
     ProtoAttendClassifier(max_epochs=2, random_state=0, verbose=0).fit(X, y, checkpoint_to=folder)
     return folder
+
+
+def killed_and_resumed(X: Any, y: Any, folder: Path, seconds: float) -> bool:
+    """Train in a child that is killed after so many seconds, and again until it ends; return whether it was killed.
+
+    What comes of it is saved as `folder / "model"`.
+    """
+
+    def fit() -> None:
+        where = {"resume_from": folder} if (folder / checkpoint.FILE).exists() else {"checkpoint_to": folder}
+        small = ProtoAttendClassifier(max_epochs=2, random_state=0, verbose=0)
+        small.fit(X, y, **where).save(folder / "model")
+
+    killed = killed_after(seconds, fit)
+    if killed:
+        fit()
+    return killed
+
+
+def weights(clf: ProtoAttendClassifier) -> dict[str, bytes]:
+    """Return all numbers of a classifier, bit by bit: its model's, and its database's keys."""
+    state = {name: value.numpy().tobytes() for name, value in clf.model_.state_dict().items()}
+    return state | {"keys": clf.database_.keys.contiguous().numpy().tobytes()}
 
 
 def held(folder: Path) -> tuple[Any, ...]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,6 +35,22 @@ def killed_at(operation: int, call: Callable[[], Any]) -> bool:
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     assert code in (0, 9), f"the call itself failed: {code}"
     return code == 9
+
+
+def killed_after(seconds: float, call: Callable[[], Any]) -> bool:
+    """Call in a child process and kill it with SIGKILL after so long; return whether that came before its end."""
+    child = os.fork()
+    if child == 0:
+        try:
+            call()
+        except BaseException:
+            os._exit(3)
+        os._exit(0)
+    time.sleep(seconds)
+    os.kill(child, signal.SIGKILL)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert code in (0, -signal.SIGKILL), f"the call itself failed: {code}"
+    return code != 0
 
 
 def kills(call: Callable[[], Any], operations: Iterable[int]) -> Iterator[int]:

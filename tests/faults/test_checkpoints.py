@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
+from tests.faults.checkpointing import killed_and_resumed, weights
 
 from protoattend import ProtoAttendClassifier
 from protoattend.errors import BadFile
@@ -93,3 +95,14 @@ def test_a_checkpoint_without_a_checksum_is_still_read(content: bytes, wine: Any
     save_file(tensors, path, metadata={"protoattend": json.dumps(meta)})
     with pytest.raises(BadFile, match="does not match its checksum"):
         checkpoint.read(tmp_path)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="forks a process")
+def test_a_training_that_is_killed_goes_on_to_the_same_end(wine: Any, tmp_path: Path) -> None:
+    X, y = wine[0][::2], wine[1][::2]
+    whole = ProtoAttendClassifier(max_epochs=2, random_state=0, verbose=0).fit(X, y)
+    rng, killed = np.random.default_rng(0), 0
+    for run in range(5):
+        killed += killed_and_resumed(X, y, tmp_path / str(run), float(rng.uniform(0.02, 0.3)))
+        assert weights(ProtoAttendClassifier.load(tmp_path / str(run) / "model")) == weights(whole)
+    assert killed > 0

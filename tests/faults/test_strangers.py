@@ -113,7 +113,7 @@ def test_a_pipe_among_images_does_not_hang(tmp_path: Path) -> None:
 def test_an_archive_that_unpacks_to_far_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("protoattend.data.archives.ALWAYS", 1000)
     np.savez_compressed(tmp_path / "bomb.npz", X=np.zeros((1000, 1000)))
-    with pytest.raises(BadFile, match="at most 200 times the size of their file"):
+    with pytest.raises(BadFile, match="at most 200 times the size of the file"):
         read_data(tmp_path / "bomb.npz")
     np.savez(tmp_path / "plain.npz", X=np.zeros((100, 100)))
     assert len(read_data(tmp_path / "plain.npz").X) == 100

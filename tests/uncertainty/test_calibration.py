@@ -202,7 +202,7 @@ def test_bad_confidence_to_recalibrate(confidence: list[float], message: str) ->
 
 
 def test_bins_must_be_some() -> None:
-    with pytest.raises(UserError, match="bins must be at least 1"):
+    with pytest.raises(UserError, match="bins must be an integer of at least 1"):
         reliability([0.5], [True], bins=0)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import io
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -31,7 +33,8 @@ def read_archive(path: Path, wanted: Roles) -> tuple[dict[str, np.ndarray], Role
             for what, name in vars(wanted).items():
                 if name is not None:
                     choose(name, held, f"{what}, an array of {path},")
-            _require_room(path)
+            with zipfile.ZipFile(path) as entries:
+                require_room(path, sum(entry.file_size for entry in entries.infolist()))
             arrays = {name: archive[name] for name in held}
     except UserError:
         raise
@@ -51,15 +54,27 @@ def read_archive(path: Path, wanted: Roles) -> tuple[dict[str, np.ndarray], Role
     return arrays, roles
 
 
-def _require_room(path: Path) -> None:
-    """Raise where the arrays of an archive are far larger than the file: zeros, packed to fill the memory."""
-    with zipfile.ZipFile(path) as archive:
-        unpacked = sum(entry.file_size for entry in archive.infolist())
-    if unpacked > max(ALWAYS, EXPANSION * path.stat().st_size):
+def most_room(size: int) -> int:
+    """Return how many bytes a file of this size may unpack to."""
+    return max(ALWAYS, EXPANSION * size)
+
+
+def require_room(path: Path, unpacked: int) -> None:
+    """Raise where a file unpacks to far more than its size: zeros, packed to fill the memory."""
+    if unpacked > most_room(path.stat().st_size):
         raise BadFile(
-            f"{path}: arrays must take at most {EXPANSION} times the size of their file, but these take {unpacked} "
-            "bytes; save them with numpy.savez, uncompressed."
+            f"{path}: what is in it must take at most {EXPANSION} times the size of the file, but takes {unpacked} "
+            "bytes; save it uncompressed, or in several files."
         )
+
+
+def unzipped(path: Path, data: bytes) -> bytes:
+    """Return what gzip has packed into the data of a file, within the same bounds."""
+    most = most_room(len(data))
+    with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+        content = file.read(most + 1)
+    require_room(path, len(content) if len(content) > most else 0)
+    return content
 
 
 def guess_roles(shapes: Mapping[str, tuple[int, ...]], wanted: Roles) -> Roles:

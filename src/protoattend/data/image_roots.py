@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from protoattend.arguments import check_path
 from protoattend.errors import BadFile
 
 Roots = tuple[str, ...] | None  # None: the paths are a person's own, not those of a folder
@@ -29,8 +30,11 @@ def as_roots(named: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -
     >>> as_roots("/data"), as_roots(["/a/../b"])
     (('/data',), ('/b',))
     """
-    several = [named] if isinstance(named, (str, os.PathLike)) else named
-    return tuple(os.path.abspath(root) for root in several)
+    try:
+        several = [named] if isinstance(named, (str, os.PathLike)) else list(named)
+    except TypeError:  # nothing that can be gone through, such as a number
+        several = [named]  # type: ignore[list-item]
+    return tuple(os.path.abspath(check_path(root, "image_roots")) for root in several)
 
 
 def given(paths: np.ndarray) -> np.ndarray:

@@ -29,7 +29,7 @@ class Classes:
 
     @classmethod
     def fit(cls, y: Any) -> Classes:
-        labels = _column(y)
+        labels = column_of(y)
         if labels.dtype == object:
             return cls._fit_objects(labels.tolist())
         _require_classes(labels)
@@ -62,7 +62,7 @@ class Classes:
 
     def encode(self, y: Any) -> Tensor:
         """Return labels as class numbers `(n,)`; an unknown one is an error."""
-        labels = _column(y).tolist()
+        labels = column_of(y).tolist()
         unknown = [label for label in labels if not isinstance(label, Hashable) or label not in self._numbers]
         if unknown:
             raise UserError(
@@ -80,7 +80,8 @@ class Classes:
         return self.values[np.asarray(numbers)]
 
 
-def _column(y: Any) -> np.ndarray:
+def column_of(y: Any) -> np.ndarray:
+    """Return labels as one column `(n,)` in which none is missing, or say what is wrong with them."""
     if isinstance(y, Tensor):
         y = as_array(y, "y")
     if isinstance(y, (list, tuple)) and any(isinstance(label, (tuple, frozenset)) for label in y):

@@ -17,7 +17,8 @@ from protoattend.data.delimited import MISSING, Delimited, data_frame, read_deli
 from protoattend.data.image_folders import IMAGE_SUFFIXES
 from protoattend.data.images import ImageFiles
 from protoattend.data.labels import Classes
-from protoattend.errors import BadFile, MissingExtra, UserError, choose
+from protoattend.data.parquet import read_parquet
+from protoattend.errors import BadFile, UserError, choose
 
 IMAGE_OPTIONS = ("size", "channels", "corrupt")
 TEXTS, LONG = 20, 40  # so many cells of so many characters each are texts rather than categories
@@ -206,17 +207,7 @@ def _labels(table: Delimited, target: str) -> np.ndarray:
 
 
 def _read_parquet(path: Path, wanted: Wanted) -> LabelledData:
-    try:
-        import pandas
-        import pyarrow  # noqa: F401 pandas needs it, and names no install command of ours
-    except ImportError as error:
-        raise MissingExtra("pandas and pyarrow", "parquet", "reading Parquet files") from error
-    try:
-        frame = pandas.read_parquet(path, engine="pyarrow").reset_index(drop=True)
-    except (ValueError, OSError, NotImplementedError, KeyError) as error:  # pyarrow's own errors are among these
-        reason = str(error).splitlines()[0]
-        raise BadFile(f"{path}: not a readable Parquet file ({reason}); it is cut short or of another kind.") from None
-    frame.columns = [str(name) for name in frame.columns]
+    frame = read_parquet(path)
     names = list(frame.columns)
     if len(frame) == 0:
         raise BadFile(f"{path}: a table needs at least one row, but it has only its columns {names[:20]}.")

@@ -178,12 +178,12 @@ def _columns(X: Any) -> tuple[list[str], dict[str, np.ndarray], bool]:
         if getattr(X.columns, "nlevels", 1) > 1:
             raise UserError("columns must have one name each, but they are a MultiIndex; join its levels to one name.")
         names = [str(name) for name in X.columns]
+        if not names:
+            raise UserError("X needs at least one column, but it has none; select some.")
         if len(set(names)) < len(names):
             twice = sorted({name for name in names if names.count(name) > 1})
             raise UserError(f"column names must be unique, but {twice} appear more than once; rename them.")
         return names, {str(name): _values(X[name]) for name in X.columns}, True
-    if hasattr(X, "toarray"):
-        raise UserError("sparse input is not supported: X must be dense; convert it with X.toarray().")
     array = as_array(X, "X")
     if array.ndim != 2:
         raise UserError(
@@ -320,4 +320,5 @@ def is_missing(value: Any) -> bool:
     """Return whether a cell or a label is absent: None, NaN, NaT or pandas.NA."""
     if value is None or type(value).__name__ == "NAType":  # pandas.NA refuses to be compared
         return True
-    return bool(value != value)  # NaN and NaT differ from themselves
+    unequal = value != value  # NaN and NaT differ from themselves; an array is no single value
+    return isinstance(unequal, (bool, np.bool_)) and bool(unequal)

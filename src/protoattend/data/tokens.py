@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sized
+from collections.abc import Mapping, Set, Sized
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -67,6 +67,11 @@ def as_texts(X: Any) -> np.ndarray:
     """Return texts as an array of str objects, each checked."""
     if isinstance(X, (str, bytes)) or not isinstance(X, Sized) or getattr(X, "shape", None) == ():
         raise UserError(f"texts must be a list of str, but X is of type {type(X).__name__}; pass [text].")
+    if isinstance(X, (Mapping, Set)) or len(getattr(X, "shape", (0,))) != 1:  # a frame goes through its columns
+        raise UserError(
+            f"texts must be a list of str, but X is of type {type(X).__name__}; pass one column, such as "
+            "frame['text'], or list(...)."
+        )
     rows: Any = X
     texts = np.empty(len(rows), dtype=object)
     for i, text in enumerate(rows):

@@ -29,7 +29,7 @@ def check_weights(weights: Any, n_rows: int) -> np.ndarray:
     try:
         with np.errstate(over="ignore"):  # a weight too large for float32 becomes infinite, which is an error below
             checked = as_array(weights, "sample_weight").astype(np.float64).astype(np.float32)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise UserError(f"sample_weight must hold numbers, but it does not ({error}); convert them first.") from None
     if checked.shape != (n_rows,):
         raise UserError(

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from protoattend.arguments import check_count
 from protoattend.database.attention import Attention
 from protoattend.database.search import QUERIES
 from protoattend.database.store import CandidateDatabase
@@ -201,6 +202,7 @@ def error_analysis(database: CandidateDatabase, queries: Tensor, labels: Tensor,
     """
     if len(queries) != len(labels):
         raise UserError(f"X and y must be of one length, but X has {len(queries)} rows and y has {len(labels)}.")
+    top = check_count(top, "top")
     found = database.attend(queries, top=None if _holds_all(database) else 0)
     predicted = found.predicted
     runner_up = found.logits.scatter(1, predicted[:, None], -torch.inf).argmax(1)

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from protoattend.arguments import as_array, check_number, check_seed
+from protoattend.data.labels import column_of
 from protoattend.errors import MissingExtra, UserError
 from protoattend.explain.explanations import Explanation, Explanations, Prototype
 
@@ -110,10 +112,10 @@ class LabelIssues:
         UserError
             Where y is too short for the rows that were judged.
         """
-        labels = np.array(y)
-        if len(labels) <= max(self.rows, default=-1):
+        labels = np.array(as_array(y, "y"))
+        if labels.ndim != 1 or len(labels) <= max(self.rows, default=-1):
             raise UserError(
-                f"y must have a label for every row that was judged, but it has {len(labels)}, and row "
+                f"y must have a label for every row that was judged, but its shape is {labels.shape}, and row "
                 f"{max(self.rows)} was judged; pass the labels that were fitted on."
             )
         for issue in self.issues:
@@ -211,16 +213,19 @@ def inject_label_noise(y: Any, rate: float, *, random_state: int | None = None) 
     >>> (noisy.labels != np.array(["a", "b", "c", "a"])).tolist() == noisy.flipped.tolist()
     True
     """
-    labels = np.array(y)
-    classes, codes = np.unique(labels, return_inverse=True)
+    labels = np.array(column_of(y))
+    try:
+        classes, codes = np.unique(labels, return_inverse=True)
+    except TypeError as error:
+        raise UserError(f"y must hold labels of one kind, but they have no order ({error}); convert them.") from None
     if labels.ndim != 1 or len(classes) < 2:
         raise UserError(
             f"y must be one-dimensional with at least two classes, but has shape {labels.shape} and {len(classes)} "
             "of them; there is no other class to flip a label to."
         )
-    if not 0 <= rate <= 1:
+    if not 0 <= check_number(rate, "rate") <= 1:
         raise UserError(f"rate must be from 0 to 1, but got {rate}; 0.1 makes every tenth label wrong.")
-    generator = np.random.default_rng(random_state)
+    generator = np.random.default_rng(check_seed(random_state, "random_state"))
     chosen = generator.choice(len(labels), round(rate * len(labels)), replace=False)
     steps = generator.integers(1, len(classes), len(chosen))
     labels[chosen] = classes[(codes[chosen] + steps) % len(classes)]

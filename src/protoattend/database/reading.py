@@ -22,7 +22,7 @@ from protoattend.database.previews import preview
 from protoattend.database.quantize import Quantization
 from protoattend.database.readings import Readings
 from protoattend.database.rows import Rows
-from protoattend.database.searchable import Searchable
+from protoattend.database.searchable import Searchable, asked
 
 WORTH_A_COPY = (
     1 << 26
@@ -279,6 +279,7 @@ class ReadableDatabase:
         (torch.Size([2, 3]), True)
         """
         state = self._state
+        queries, own, top = asked(state.rows, queries, own, top)
         search: Search = state.approximation or exact
         found = search.attend(
             state.asked(queries),

@@ -137,7 +137,7 @@ class Rows:
         if wanted.ndim > 1:
             raise UserError(f"indices must be one number or a list of them, but have shape {wanted.shape}.")
         if len(wanted) == 0:
-            wanted = wanted.astype(int)
+            wanted = np.empty(0, dtype=int)
         if wanted.dtype.kind not in "iu":
             raise UserError(f"indices must be integers, but got {wanted.dtype}: {wanted[:5].tolist()}.")
         positions = np.searchsorted(self.ids, wanted)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from protoattend.arguments import check_path
 from protoattend.data.inputs import ImageInputs
 from protoattend.database.encode import decision_weight
 from protoattend.database.forgetting import ForgetReport, report_of
@@ -63,7 +64,7 @@ class SavingMethods(VariantMethods):
         178
         """
         self._require_current_model()
-        self._write(Path(folder), self._state, excerpts=excerpts)
+        self._write(Path(check_path(folder, "folder")), self._state, excerpts=excerpts)
 
     def save_edits(self) -> int:
         """Append the edits since `open` to the log in the database's folder.
@@ -235,7 +236,7 @@ class SavingMethods(VariantMethods):
         ...     CandidateDatabase.open(Path(folder, "whole"), clf.model_, **read)
         CandidateDatabase(178 candidates of 3 classes)
         """
-        self.save(Path(folder) / on_disk.shard_name(number, of))
+        self.save(Path(check_path(folder, "folder")) / on_disk.shard_name(number, of))
 
     @staticmethod
     def merge(shards: str | os.PathLike[str], folder: str | os.PathLike[str]) -> None:
@@ -268,7 +269,7 @@ class SavingMethods(VariantMethods):
         ...     Path(folder, "whole", "meta.json").exists()
         True
         """
-        on_disk.merge_shards(Path(shards), Path(folder))
+        on_disk.merge_shards(Path(check_path(shards, "shards")), Path(check_path(folder, "folder")))
 
     def relocate(self, old: str | os.PathLike[str], new: str | os.PathLike[str]) -> int:
         """Take candidates kept as image files from another folder: the files have moved.

@@ -4,13 +4,33 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from protoattend.arguments import as_array, as_tensor, check_count
+from protoattend.database.rows import Rows
+from protoattend.errors import UserError
+
 FEWEST = 2  # typical candidates: of one, an input may be the candidate itself
 PIECE = 1 << 17  # candidates scored at a time for a single query: their scores stay in the cache
+
+
+def asked(rows: Rows, queries: Any, own: Any, top: Any) -> tuple[Tensor, Tensor | None, int | None]:
+    """Return queries `(B, d_att)`, the positions `(B,)` they may not attend to, and how many are named, checked."""
+    queries = as_tensor(queries, "queries", ("B", rows.keys.shape[1]))
+    if top is not None:
+        top = min(check_count(top, "top", low=0), len(rows))
+    if own is None:
+        return queries, None, top
+    places = as_array(own, "own")
+    if places.dtype.kind != "i" or places.shape != (len(queries),):
+        raise UserError(f"own must be one position for each query, but got {places.dtype} of shape {places.shape}.")
+    if len(places) and not (places.min() >= -1 and places.max() < len(rows)):
+        raise UserError(f"own must be positions below {len(rows)}, or -1, but range to {places.max()}.")
+    return queries, torch.from_numpy(places).long(), top
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import torch
 
+from protoattend.arguments import check_length
 from protoattend.core.model import ProtoAttend
 from protoattend.data.inputs import Inputs, count_rows, require_rows, take_rows
-from protoattend.data.labels import Classes
+from protoattend.data.labels import Classes, column_of
 from protoattend.data.weights import check_weights
 from protoattend.database.encode import decision_weight, encode, fingerprint
 from protoattend.database.mutex import Mutex
@@ -124,11 +125,12 @@ class CandidateDatabase(SavingMethods):
         >>> CandidateDatabase.build(clf.model_, X[:50], y[:50], inputs=clf.inputs_, classes=clf.database_.classes)
         CandidateDatabase(50 candidates of 3 classes)
         """
-        counts = check_weights(sample_weight, count_rows(X))
+        require_rows(X)
+        counts, given = check_weights(sample_weight, count_rows(X)), column_of(y)
         ids = np.flatnonzero(counts)
+        labels = classes.encode(check_length(given, "y", len(counts), "rows of X")[ids])
         source = inputs.source(take_rows(X, ids))
         encoded = encode(model, inputs.tensor(source), on_batch)
-        labels = classes.encode(take_rows(y, ids))
         rows = unedited_rows(counts, labels, encoded, decision_weight(model), source=source)
         return cls(model, inputs, classes, rows, next_id=len(counts))  # rows left out keep their numbers
 

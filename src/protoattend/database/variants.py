@@ -250,7 +250,10 @@ class VariantMethods(ReadableDatabase):
         >>> found.exact, float(found.missed.max()) < 1e-6
         (False, True)
         """
-        check_count(k, "k")
+        k = check_count(k, "k")
+        if not callable(getattr(neighbours, "search", None)):
+            name = type(neighbours).__name__
+            raise UserError(f"neighbours must be an engine with search(queries, k), but got {name}; build one first.")
         approximate = self.snapshot()
         engine = Approximation(neighbours, k, approximate._rows.ids)
         approximate._state = replace(approximate._state, approximation=engine)
@@ -291,7 +294,7 @@ class VariantMethods(ReadableDatabase):
             raise UserError(
                 f"set_n_prototypes needs normalize='sparsemax', but it is {self.model.normalize!r}: no weight is 0."
             )
-        check_count(n_prototypes, "n_prototypes")
+        n_prototypes = check_count(n_prototypes, "n_prototypes")
         self._require_current_model()
         state = self._state
         rows = state.rows

@@ -11,12 +11,14 @@ import io
 import json
 import math
 import struct
+import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 
+from protoattend.data.archives import most_room, require_room, unzipped
 from protoattend.data.decode import decode_image
 from protoattend.errors import ARRAY_ERRORS, BadFile
 
@@ -152,8 +154,10 @@ def read_adult(path: Path) -> tuple[dict[str, np.ndarray], np.ndarray]:
         if label not in ADULT_LABELS:
             raise _bad_label(path, f"line {number}", label, " or ".join(ADULT_LABELS))
         try:
-            values = [int(c) if name in ADULT_NUMERIC else c for name, c in zip(ADULT_COLUMNS, cells, strict=True)]
-        except ValueError as error:
+            values = [
+                np.int64(int(c)) if name in ADULT_NUMERIC else c for name, c in zip(ADULT_COLUMNS, cells, strict=True)
+            ]
+        except (ValueError, OverflowError) as error:
             raise BadFile(f"{path}, line {number}: a numeric column must hold a whole number ({error}).") from error
         rows.append([*(None if value == "?" else value for value in values), label])
     *columns, labels = zip(*rows, strict=True) if rows else [()] * (len(ADULT_COLUMNS) + 1)
@@ -210,7 +214,7 @@ def _read_bytes(path: Path) -> bytes:
     if data[:2] != b"\x1f\x8b":
         return data
     try:
-        return gzip.decompress(data)
+        return unzipped(path, data)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise BadFile(f"{path}, within its {len(data)} bytes: damaged gzip data ({error}); fetch it again.") from error
 
@@ -240,11 +244,12 @@ def _cifar_batch(path: Path) -> np.ndarray:
 
 
 def _json_labels(path: Path, *, n_classes: int) -> np.ndarray:
+    text = _read_text(path)
     try:
-        values = json.loads(_read_text(path))
-    except json.JSONDecodeError as error:
+        values = json.loads(text)
+    except (ValueError, RecursionError) as error:  # also a number of thousands of digits
         raise BadFile(
-            f"{path}, line {error.lineno}, column {error.colno}: {error.msg}; fetch the file again."
+            f"{path}: must be a JSON list of labels, but cannot be read ({error}); fetch it again."
         ) from error
     if not isinstance(values, list):
         raise BadFile(f"{path}, byte 0: must be a JSON list of labels, but it is a {type(values).__name__}.")
@@ -257,6 +262,9 @@ def _json_labels(path: Path, *, n_classes: int) -> np.ndarray:
 def load_array(path: Path, key: str) -> np.ndarray:
     data = _read_bytes(path)
     try:
+        if zipfile.is_zipfile(io.BytesIO(data)):
+            with zipfile.ZipFile(io.BytesIO(data)) as entries:
+                require_room(path, sum(entry.file_size for entry in entries.infolist()))
         content = np.load(io.BytesIO(data), allow_pickle=False)
         if isinstance(content, np.ndarray):
             return np.atleast_1d(content)
@@ -264,6 +272,8 @@ def load_array(path: Path, key: str) -> np.ndarray:
             return np.atleast_1d(content[key])
     except KeyError as error:
         raise BadFile(f"{path}: must hold the array {key!r}, but it holds {sorted(content.files)}.") from error
+    except BadFile:
+        raise
     except ARRAY_ERRORS as error:
         raise BadFile(f"{path}: not a plain array file ({error}); save it with numpy.save or savez.") from error
 
@@ -276,12 +286,20 @@ def _mat_arrays(data: bytes) -> dict[str, np.ndarray]:
     arrays = {}
     for kind, content in _mat_elements(memoryview(data)[128:]):
         if kind == _MAT_COMPRESSED:
-            kind, content = next(_mat_elements(memoryview(zlib.decompress(content))), (0, content))
+            kind, content = next(_mat_elements(memoryview(_inflated(content))), (0, content))
         if kind == _MAT_MATRIX:
             _, (_, shape), (_, name), (dtype, values) = list(_mat_elements(content))[:4]
             array = np.frombuffer(values, _MAT_TYPES[dtype])
             arrays[bytes(name).decode("ascii")] = array.reshape(np.frombuffer(shape, "<i4"), order="F")
     return arrays
+
+
+def _inflated(content: memoryview) -> bytes:
+    unpacking, most = zlib.decompressobj(), most_room(len(content))
+    data = unpacking.decompress(content, most)
+    if not unpacking.eof:
+        raise ValueError(f"an element is cut short, or unpacks to more than {most} bytes")
+    return data
 
 
 def _mat_elements(data: memoryview) -> Iterator[tuple[int, memoryview]]:

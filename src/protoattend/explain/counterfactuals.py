@@ -75,7 +75,7 @@ def counterfactuals(database: CandidateDatabase, queries: Tensor, *, at_most: in
     most; what proves unneeded comes back; then all smaller sets are tried, and `smallest` says whether 4096 tries were
     enough for that. Logits closer than 1e-5 count as tied, which is no flip.
     """
-    check_count(at_most, "at_most")
+    at_most = check_count(at_most, "at_most")
     search = _linear_removal if database.model.normalize == "softmax" else _sparse_removal
     most = min(at_most, int(database.deciding.sum()) - 1)
     found: list[Counterfactual | None] = []

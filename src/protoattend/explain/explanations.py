@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from protoattend.arguments import check_count
+from protoattend.arguments import check_count, check_number
 from protoattend.core.attention import prototype_counts
 from protoattend.database.attention import Attention
 from protoattend.database.store import CandidateDatabase
@@ -106,11 +106,12 @@ class Explanation:
         UserError
             Where share is out of range.
         """
-        if not 0 < share <= 1:
+        wanted = check_number(share, "share")
+        if not 0 < wanted <= 1:
             raise UserError(
                 f"share must be above 0 and at most 1, but got {share}; 0.95 asks for 95 % of the decision."
             )
-        return int(prototype_counts(torch.from_numpy(self.weights).double(), share))
+        return int(prototype_counts(torch.from_numpy(self.weights).double(), wanted))
 
     def __repr__(self) -> str:
         shown = ", ".join(f"#{p.index} {p.label!r} {p.weight:.2f}" for p in self.prototypes[:5])
@@ -307,7 +308,7 @@ def shown_prototypes(database: CandidateDatabase, positions: Tensor, weights: Te
 
 
 def require_top(top: int) -> None:
-    check_count(top, "top")
+    top = check_count(top, "top")
 
 
 def prototype_at(database: CandidateDatabase, position: int, weight: float, label: Any) -> Prototype:

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from protoattend.arguments import check_length
+from protoattend.data.labels import column_of
 from protoattend.errors import UserError
 from protoattend.explain.quality_measures import (
     Curves,
@@ -162,22 +164,21 @@ def prototype_quality(
     >>> prototype_quality(Nearest(), [[0.1], [0.9]], ["a", "b"], train=TrainingSet(np.array(["a", "b"]))).same_class
     0.5
     """
-    labels = np.asarray(y)
+    labels = column_of(y)
     if len(labels) == 0:
         raise UserError("at least one labelled input is needed, but y is empty; pass some rows of X and y.")
+    finer = None if subclasses is None else check_length(column_of(subclasses), "subclasses", len(labels), "inputs")
     rows, weights = _shares(*ranker.rank(X), n_train=len(train.labels))
     if len(labels) != len(rows):
         raise UserError(f"X and y must be of one length, but X has {len(rows)} rows and y has {len(labels)}.")
-    if subclasses is not None and len(subclasses) != len(rows):
-        raise UserError(f"every input needs a subclass, but there are {len(subclasses)} for {len(rows)} of them.")
     generator = np.random.default_rng(0)
     curves = faithfulness(ranker, X, rows, weights, n_train=len(train.labels)) if isinstance(ranker, Decider) else None
     usage = np.bincount(rows.ravel(), weights.ravel(), minlength=len(train.labels)) / len(rows)
     return PrototypeQuality(
         same_class=agreement(rows, weights, train.labels, labels),
         same_subclass=np.nan
-        if subclasses is None or train.subclasses is None
-        else agreement(rows, weights, train.subclasses, np.asarray(subclasses)),
+        if finer is None or train.subclasses is None
+        else agreement(rows, weights, train.subclasses, finer),
         deletion=np.nan if curves is None else curves.deletion,
         insertion=np.nan if curves is None else curves.insertion,
         stability=np.nan if perturb is None else overlap((rows, weights), _again(ranker, perturb(X, generator), train)),

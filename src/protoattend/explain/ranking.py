@@ -11,12 +11,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from protoattend.arguments import check_length
 from protoattend.core.attention import relational_attention
 from protoattend.data.inputs import Inputs, require_rows
+from protoattend.data.labels import column_of
 from protoattend.database.encode import decision_weight, encode
 from protoattend.database.rows import Block, Blocks
 from protoattend.database.store import CandidateDatabase
-from protoattend.errors import UserError
 from protoattend.explain.quality import NOISE, PrototypeQuality, TrainingSet, prototype_quality, small_noise
 
 BLOCK = 64  # inputs at a time: each has candidates of its own, so weights are held for all of them
@@ -69,10 +70,8 @@ class DatabaseRanker:
     def training_set(self, subclasses: np.ndarray | None = None) -> TrainingSet:
         """Return labels and features of the rows: the inputs themselves, or values where these are no numbers."""
         source = self.database.rows.source
-        if subclasses is not None and len(subclasses) != len(source):
-            raise UserError(
-                f"every candidate needs a subclass, but there are {len(subclasses)} for {len(source)} of them."
-            )
+        if subclasses is not None:
+            check_length(subclasses, "candidate_subclasses", len(source), "candidates")
         numbers = source.dtype.kind in "fiu" and bool(np.isfinite(source).all())
         features = source.reshape(len(source), -1) if numbers else self.database.rows.values.numpy()
         return TrainingSet(self.database.rows.labels.numpy(), subclasses, features.astype(float))
@@ -125,7 +124,7 @@ def database_quality(
     """
     require_rows(X)
     ranker = DatabaseRanker(database)
-    of_candidates = None if candidate_subclasses is None else np.asarray(candidate_subclasses)
+    of_candidates = None if candidate_subclasses is None else column_of(candidate_subclasses)
     return prototype_quality(
         ranker,
         X,

@@ -10,6 +10,7 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
+from protoattend.arguments import check_count, check_path, check_seed
 from protoattend.errors import BadFile, UserError
 from protoattend.files.known import MONITOR
 from protoattend.files.meta import read_meta, write_meta
@@ -18,7 +19,7 @@ from protoattend.folders import atomic_folder, read_whole
 from protoattend.monitoring.change_test import ChangeTest
 from protoattend.monitoring.drift_report import Change, DriftReport
 from protoattend.monitoring.usage import ARRAYS, PrototypeUsage
-from protoattend.uncertainty.checks import require_share
+from protoattend.uncertainty.checks import check_share
 
 __all__ = ["DriftMonitor", "DriftReport"]
 
@@ -81,15 +82,13 @@ class DriftMonitor:
     def __init__(
         self, reference: PrototypeUsage, *, false_alarm: float = 0.01, recent: int = 300, seed: int = 0
     ) -> None:
-        require_share(false_alarm, "false_alarm", below_one=True)
+        _require_usage(reference, "reference")
         if len(reference) < FEWEST:
             raise UserError(f"a reference must have at least {FEWEST} samples, but has {len(reference)}; use more.")
-        if recent < 1:
-            raise UserError(f"recent must be at least 1, but got {recent}; it is how many samples are summed up.")
-        self.false_alarm = false_alarm
-        self.recent = recent
+        self.false_alarm = check_share(false_alarm, "false_alarm", below_one=True)
+        self.recent = check_count(recent, "recent")
         self.alarm_at: int | None = None
-        self._generator = np.random.default_rng(seed)
+        self._generator = np.random.default_rng(check_seed(seed, "seed"))
         order = self._generator.permutation(len(reference))
         familiar, expected = order[: len(order) // 2], order[len(order) // 2 :]
         self._reference = reference
@@ -132,6 +131,7 @@ class DriftMonitor:
         UserError
             Where the batch is empty, or of a classifier of other classes.
         """
+        _require_usage(usage, "usage")
         if len(usage) == 0:
             raise UserError("a batch must have at least one sample, but it is empty; leave it out.")
         if usage.classes != self._reference.classes:
@@ -243,7 +243,7 @@ class DriftMonitor:
         BadFile
             Where the folder holds no monitor, or a file is damaged.
         """
-        path = Path(folder)
+        path = Path(check_path(folder, "folder"))
         return read_whole(path, lambda: cls._load(path))
 
     @classmethod
@@ -264,6 +264,13 @@ class DriftMonitor:
         except (OSError, SafetensorError, KeyError) as error:
             raise BadFile(f"{path} must hold a drift monitor, but cannot be read ({error}); restore it.") from None
         return monitor
+
+
+def _require_usage(usage: Any, name: str) -> None:
+    if not isinstance(usage, PrototypeUsage):
+        raise UserError(
+            f"{name} must be what prototype_usage(X) returns, but got {type(usage).__name__}; call it with your rows."
+        )
 
 
 def _scores(usage: PrototypeUsage, familiar: tuple[np.ndarray, np.ndarray]) -> np.ndarray:

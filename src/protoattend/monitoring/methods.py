@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from protoattend.arguments import check_mapping
 from protoattend.core.model import Encoded
 from protoattend.data.inputs import require_rows
 from protoattend.database.attention import Attention
@@ -112,6 +113,7 @@ class MonitoringMethods:
         >>> list(ratios.above), ratios.above["wine"].shape == ratios.levels.shape
         (['wine', 'scaled'], True)
         """
+        sets = check_mapping(sets, "sets", "rows by name {name: X}")
         return ConfidenceRatios.from_confidences({name: self._decide(X).confidence.numpy() for name, X in sets.items()})
 
     def ood_detector(self, X: Any = None) -> OodDetector:

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from protoattend.arguments import as_numbers, as_tensor, check_count
 from protoattend.core.model import Encoded
 from protoattend.data.inputs import require_rows
 from protoattend.database.attention import Attention
@@ -19,6 +20,7 @@ from protoattend.database.encode import encode
 from protoattend.database.search import QUERIES
 from protoattend.database.store import CandidateDatabase
 from protoattend.errors import UserError, choose
+from protoattend.uncertainty.checks import checked_by_class
 
 NEIGHBOURS = 10
 REFERENCE_ROWS = 1 << 16  # that distances are taken to at a time
@@ -67,7 +69,7 @@ def energy(logits: np.ndarray) -> np.ndarray:
     >>> energy([[10.0, 0.0], [0.0, 0.0]]).round(2).tolist()
     [-10.0, -0.69]
     """
-    return -np.logaddexp.reduce(np.asarray(logits, dtype=float), axis=1)
+    return -np.logaddexp.reduce(checked_by_class(logits, "logits"), axis=1)
 
 
 def value_disagreement(logits: np.ndarray, own_logits: np.ndarray) -> np.ndarray:
@@ -107,7 +109,13 @@ def neighbour_distance(features: Tensor, reference: Tensor, k: int = NEIGHBOURS)
     >>> neighbour_distance(torch.tensor([[0.0], [9.0]]), torch.tensor([[1.0], [2.0], [3.0]]), k=2).tolist()
     [2.0, 7.0]
     """
-    k = min(k, len(reference))
+    features, reference = (
+        as_tensor(given, name, ("n", "d")) for given, name in ((features, "features"), (reference, "reference"))
+    )
+    if features.shape[1] != reference.shape[1]:
+        widths = f"{features.shape[1]} and {reference.shape[1]}"
+        raise UserError(f"features and reference must be of one width, but have {widths} columns.")
+    k = min(check_count(k, "k"), len(reference))
     if k < 1:
         raise UserError("a distance needs at least one reference row, but there is none; pass some.")
     return torch.cat([_nearest(part.double(), reference, k)[:, -1] for part in features.split(QUERIES)]).numpy()
@@ -162,7 +170,7 @@ def ood_score(database: CandidateDatabase, X: Any, method: str) -> np.ndarray:
 
 def finite(scores: Any, name: str) -> np.ndarray:
     """Return scores `(n,)` as float64, or say what is wrong with them."""
-    found = np.asarray(scores, dtype=float)
+    found = as_numbers(scores, name)
     if found.ndim != 1 or len(found) == 0:
         raise UserError(f"{name} must be one number for each of at least one input, but have shape {found.shape}.")
     if not np.isfinite(found).all():

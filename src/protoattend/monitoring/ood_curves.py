@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from protoattend.arguments import check_mapping
 from protoattend.errors import UserError
 from protoattend.monitoring.ood import finite
 
@@ -143,7 +144,7 @@ class ConfidenceRatios:
         UserError
             Where there is no set, or one is empty or holds what is not finite.
         """
-        if not confidences:
+        if not check_mapping(confidences, "confidences", "{name: confidences}"):
             raise UserError("at least one set of confidences is needed, but there is none; pass {name: confidences}.")
         levels = np.linspace(0, 1, 201)
         return cls(levels, {name: _share_at_least(finite(c, name), levels - 1e-9) for name, c in confidences.items()})

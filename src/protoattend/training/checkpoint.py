@@ -26,6 +26,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from protoattend.arguments import check_count, check_path
 from protoattend.config import Settings
 from protoattend.encoders.pretrained import Pretrained
 from protoattend.errors import BadFile, UserError
@@ -98,8 +99,8 @@ class Checkpoints:
     every: int = EVERY
 
     def __post_init__(self) -> None:
-        if self.every < 1:
-            raise UserError(f"every must be at least 1 step, but got every={self.every}.")
+        check_path(self.folder, "folder")
+        check_count(self.every, "every")
 
 
 @dataclass(frozen=True)
@@ -275,12 +276,9 @@ def write(folder: Path, tensors: Mapping[str, Tensor], meta: Mapping[str, Any]) 
 
 def read(folder: str | os.PathLike[str]) -> Checkpoint:
     """Return the checkpoint in a folder, checked to be one."""
-    path = Path(folder) / FILE
+    path = Path(check_path(folder, "resume_from")) / FILE
     if not path.is_file():
-        raise BadFile(
-            f"resume_from must be a folder with a checkpoint, but {folder} has no {FILE}; check the path, or "
-            f"start with checkpoint_to={str(folder)!r}."
-        )
+        raise BadFile(f"resume_from must be a folder with a checkpoint, but {folder} has no {FILE}; check the path.")
     try:
         with safe_open(path, framework="pt") as file:
             meta = json.loads((file.metadata() or {})["protoattend"])

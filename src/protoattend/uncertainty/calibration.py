@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from protoattend.errors import UserError
+from protoattend.arguments import check_count
 from protoattend.uncertainty.checks import checked_probabilities, checked_shares
 from protoattend.uncertainty.recalibration import Recalibration, fit_isotonic, fit_temperature, scale_temperature
 
@@ -27,6 +27,8 @@ __all__ = [
     "reliability",
     "scale_temperature",
 ]
+
+MOST_BINS = 1 << 20  # of a diagram; each takes memory
 
 
 @dataclass(frozen=True)
@@ -121,7 +123,7 @@ def reliability(confidence: Any, correct: Any, *, bins: int = 10, name: str = ""
     [0.5, 1.0]
     """
     confidence, correct = checked_shares(confidence, correct)
-    _require_bins(bins)
+    bins = check_count(bins, "bins", high=MOST_BINS)
     edges = np.linspace(0, 1, bins + 1)
     return _binned(confidence, correct, np.searchsorted(edges[1:-1], confidence), edges, name)
 
@@ -155,7 +157,7 @@ def adaptive_reliability(confidence: Any, correct: Any, *, bins: int = 10, name:
     [2, 2]
     """
     confidence, correct = checked_shares(confidence, correct)
-    _require_bins(bins)
+    bins = check_count(bins, "bins", high=MOST_BINS)
     values, which, counts = np.unique(confidence, return_inverse=True, return_counts=True)
     middle = np.cumsum(counts) - counts / 2  # rank of a value, shared by all samples that have it
     # Bins that no value has its middle in are left out: 1.0 alone may be worth several.
@@ -294,8 +296,3 @@ def _binned(
     mean_confidence = np.bincount(bin_of, weights=confidence, minlength=n_bins) / divisor
     accuracy = np.bincount(bin_of, weights=correct, minlength=n_bins) / divisor
     return Reliability(edges, counts, mean_confidence, accuracy, name)
-
-
-def _require_bins(bins: int) -> None:
-    if bins < 1:
-        raise UserError(f"bins must be at least 1, but got {bins}; 10 is common.")

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from protoattend.arguments import check_number
+from protoattend.arguments import as_array, as_numbers, check_number
 from protoattend.errors import UserError
 
 
 def checked(confidence: Any, correct: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return confidence as float64 and correct as bool, both `(n,)`, or say what is wrong with them."""
-    given, flags = np.asarray(confidence, dtype=float), checked_flags(correct, "correct")
+    given, flags = as_numbers(confidence, "confidence"), checked_flags(correct, "correct")
     if given.shape != flags.shape or given.ndim != 1:
         raise UserError(
             f"confidence and correct must be of one length, but have shapes {given.shape} and {flags.shape}; pass one "
@@ -33,7 +33,9 @@ def checked_shares(confidence: Any, correct: Any) -> tuple[np.ndarray, np.ndarra
 
 def checked_flags(flags: Any, name: str) -> np.ndarray:
     """Return truth values as bool; 0 and 1 will do, while anything else, a NaN too, is an error."""
-    given = np.asarray(flags)
+    given = as_array(flags, name)
+    if given.dtype.kind not in "biufO":
+        raise UserError(f"{name} must be true or false for each sample, but got {given.dtype}; compare labels first.")
     if given.dtype != bool and not np.isin(given, (0, 1)).all():
         other = given[~np.isin(given, (0, 1))].flat[0]
         raise UserError(f"{name} must be true or false for each sample, but holds {other!r}; compare labels first.")
@@ -42,7 +44,7 @@ def checked_flags(flags: Any, name: str) -> np.ndarray:
 
 def checked_probabilities(probabilities: Any, labels: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return probabilities `(n, C)` and class numbers `(n,)`, or say what is wrong with them."""
-    shares, numbers = np.asarray(probabilities, dtype=float), np.asarray(labels)
+    shares, numbers = as_numbers(probabilities, "probabilities"), as_array(labels, "labels")
     if shares.ndim != 2 or numbers.shape != shares.shape[:1]:
         raise UserError(
             f"probabilities must be (n, n_classes) with n class numbers, but have shapes {shares.shape} and "
@@ -64,8 +66,8 @@ def checked_class_shares(probabilities: Any) -> np.ndarray:
 
 def checked_by_class(values: Any, name: str) -> np.ndarray:
     """Return numbers for each class of each sample `(n, C)`, or say what is wrong with them."""
-    found = np.asarray(values, dtype=float)
-    if found.ndim != 2:
+    found = as_numbers(values, name)
+    if found.ndim != 2 or found.shape[1] == 0:
         raise UserError(f"{name} must be (n, n_classes), but of shape {found.shape}; pass one row for each sample.")
     require_numbers(found, name)
     return found
@@ -97,8 +99,10 @@ def require_shares(values: np.ndarray, name: str) -> None:
         raise UserError(f"{name} must lie between 0 and 1, but range from {span}; scale them first.")
 
 
-def require_share(value: float, name: str, *, below_one: bool = False) -> None:
-    """Raise unless 0 < value <= 1, or 0 < value < 1 where one itself makes no sense."""
-    if not 0 < check_number(value, name) <= 1 or (below_one and value == 1):
+def check_share(value: Any, name: str, *, below_one: bool = False) -> float:
+    """Return a number above 0 and at most 1, or below 1 where one itself makes no sense."""
+    share = check_number(value, name)
+    if not 0 < share <= 1 or (below_one and share == 1):
         upper = "below" if below_one else "at most"
         raise UserError(f"{name} must be above 0 and {upper} 1, but got {value}; 0.95 stands for 95 %.")
+    return share

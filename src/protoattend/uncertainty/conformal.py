@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from protoattend.arguments import as_array
 from protoattend.errors import UserError
-from protoattend.uncertainty.checks import checked_by_class, require_class_numbers, require_share
+from protoattend.uncertainty.checks import check_share, checked_by_class, require_class_numbers
 
 
 @dataclass(frozen=True)
@@ -63,12 +64,12 @@ class Conformal:
         UserError
             Where there are no samples, or labels are no columns of support.
         """
-        if len(support) == 0 or len(support) != len(labels):
+        speaking, numbers = checked_by_class(support, "support"), as_array(labels, "labels")
+        if len(speaking) == 0 or numbers.shape != speaking.shape[:1]:
             raise UserError(
-                f"calibration needs samples with one label each, but there are {len(support)} samples and "
-                f"{len(labels)} labels; pass X and y of one length."
+                f"calibration needs samples with one label each, but there are {len(speaking)} samples and labels of "
+                f"shape {numbers.shape}; pass X and y of one length."
             )
-        speaking, numbers = checked_by_class(support, "support"), np.asarray(labels)
         require_class_numbers(numbers, speaking.shape[1], "support")
         nonconformity = 1 - speaking[np.arange(len(numbers)), numbers]
         order = np.argsort(nonconformity, kind="stable")
@@ -143,7 +144,7 @@ def class_support(class_mass: np.ndarray, probabilities: np.ndarray) -> np.ndarr
 
 def _quantile(nonconformity: np.ndarray, coverage: float, which: str) -> float:
     """Return the smallest limit that holds for `coverage` of these and of one more sample alike."""
-    require_share(coverage, "coverage", below_one=True)
+    coverage = check_share(coverage, "coverage", below_one=True)
     n = len(nonconformity)
     rank = math.ceil(round((n + 1) * coverage, 9))  # rounded: 0.07 * 100 is 7.000000000000001
     if rank > n:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from protoattend.arguments import check_number
+from protoattend.arguments import check_flag, check_number
 from protoattend.errors import UserError
 from protoattend.uncertainty.assessment import Assessment
 from protoattend.uncertainty.calibration import Recalibration
@@ -269,7 +269,7 @@ class UncertaintyMethods:
         decisions = self._decide(X)
         if self.conformal_ is None:
             raise _needs_calibration("prediction_set")
-        sets = self.conformal_.sets_by_class if by_class else self.conformal_.sets
+        sets = self.conformal_.sets_by_class if check_flag(by_class, "by_class") else self.conformal_.sets
         inside = sets(class_support(decisions.support.numpy(), decisions.probabilities.numpy()), coverage)
         return [self.classes_[row].tolist() for row in inside]
 

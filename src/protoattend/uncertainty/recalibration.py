@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from protoattend.arguments import as_numbers, check_number
 from protoattend.errors import UserError
 from protoattend.uncertainty.checks import (
     checked_class_shares,
@@ -81,7 +82,7 @@ class Recalibration:
 
     def confidence(self, confidence: Any) -> np.ndarray:
         """Return how often predictions of such confidence were right; the order of samples stays, up to new ties."""
-        given = np.asarray(confidence, dtype=float)
+        given = as_numbers(confidence, "confidence")
         require_numbers(given, "confidence")
         require_shares(given, "confidence")
         return np.interp(given, self.confidences, self.accuracies)
@@ -182,6 +183,7 @@ def scale_temperature(probabilities: Any, temperature: float) -> np.ndarray:
     >>> scale_temperature([[0.8, 0.2]], 2.0).round(3).tolist()
     [[0.667, 0.333]]
     """
+    temperature = check_number(temperature, "temperature")
     if not temperature > 0:
         raise UserError(f"temperature must be above 0, but got {temperature}; 1 changes nothing.")
     logits = _log(checked_class_shares(probabilities)) / temperature

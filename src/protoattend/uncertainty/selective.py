@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from protoattend.arguments import as_numbers, check_count
 from protoattend.errors import UserError
-from protoattend.uncertainty.checks import checked, checked_flags, require_numbers, require_share
+from protoattend.uncertainty.checks import check_share, checked, checked_flags, require_numbers
 from protoattend.uncertainty.risk_coverage import RiskCoverage, risk_coverage
 
 __all__ = [
@@ -63,7 +64,7 @@ def accuracy_at_coverage(confidence: Any, correct: Any, coverage: float) -> floa
     1.0
     """
     risk = risk_coverage(confidence, correct).risk_of_most_confident()
-    require_share(coverage, "coverage")
+    coverage = check_share(coverage, "coverage")
     return float(1 - risk[max(1, round(coverage * len(risk))) - 1])
 
 
@@ -94,7 +95,7 @@ def coverage_at_accuracy(confidence: Any, correct: Any, accuracy: float) -> floa
     0.75
     """
     curve = risk_coverage(confidence, correct)
-    require_share(accuracy, "accuracy")
+    accuracy = check_share(accuracy, "accuracy")
     return float(curve.coverage[curve.accuracy >= accuracy].max(initial=0.0))
 
 
@@ -129,7 +130,7 @@ def threshold_for_accuracy(confidence: Any, correct: Any, accuracy: float) -> fl
     0.4
     """
     curve = risk_coverage(confidence, correct)
-    require_share(accuracy, "accuracy")
+    accuracy = check_share(accuracy, "accuracy")
     possible = curve.thresholds[curve.accuracy >= accuracy]
     if len(possible) == 0:
         raise UserError(
@@ -186,9 +187,9 @@ def guaranteed_threshold(
     from scipy.stats import binom
 
     confidence, correct = checked(confidence, correct)
-    require_share(accuracy, "accuracy", below_one=True)
-    require_share(guarantee, "guarantee", below_one=True)
-    thresholds = np.unique(np.asarray(grid, dtype=float))[::-1]
+    accuracy = check_share(accuracy, "accuracy", below_one=True)
+    guarantee = check_share(guarantee, "guarantee", below_one=True)
+    thresholds = np.unique(as_numbers(grid, "grid"))[::-1]
     require_numbers(thresholds, "grid")
     if len(thresholds) == 0:
         raise UserError("grid must hold at least one threshold, but it is empty; leave it out for the default.")
@@ -290,13 +291,14 @@ def auc_coverage(confidence: Any, scores: Any, positive: Any, *, name: str = "",
     from sklearn.metrics import roc_auc_score
 
     confidence, flags = checked(confidence, checked_flags(positive, "positive"))
-    given = np.asarray(scores, dtype=float)
+    given = as_numbers(scores, "scores")
     if given.shape != confidence.shape:
         raise UserError(f"scores must be one for each confidence, but have shape {given.shape} for {len(confidence)}.")
     require_numbers(given, "scores")
     if flags.all() or not flags.any():
         raise UserError(f"AUC needs samples of two classes, but positive is {bool(flags[0])} for all; pass others too.")
     curve = risk_coverage(confidence, flags)
+    points = check_count(points, "points", high=len(confidence) * 1000)
     targets = np.linspace(1 / points, 1, points)
     chosen = np.unique(np.searchsorted(curve.coverage, targets).clip(max=len(curve.coverage) - 1))
     auc = np.full(len(chosen), np.nan)

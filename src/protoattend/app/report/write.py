@@ -22,7 +22,7 @@ from protoattend.app.report.training import training_section
 from protoattend.classifier import ProtoAttendClassifier
 from protoattend.errors import UserError
 from protoattend.files.writing import write_text
-from protoattend.uncertainty.checks import require_share
+from protoattend.uncertainty.checks import check_share
 from protoattend.viz.blocks import Block, Fact, Facts, Notice, Page, Section
 from protoattend.viz.html import report
 from protoattend.viz.svg_charts import interval
@@ -84,7 +84,7 @@ def write_report(
     True
     """
     check_is_fitted(classifier)
-    require_share(accuracy, "accuracy")
+    accuracy = check_share(accuracy, "accuracy")
     for name, value in (("y", y), ("baseline", baseline)):
         if X is None and value is not None:
             raise UserError(f"{name} is about rows of X, but X is None; pass these rows, or leave {name} out.")

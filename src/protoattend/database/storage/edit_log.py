@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from protoattend.arguments import check_path
 from protoattend.database.rows import Blocks, Rows
 from protoattend.database.storage.checks import Form, require_known, require_values
 from protoattend.database.storage.columns import in_pieces, read_columns, verify_columns, write_columns
@@ -71,7 +72,7 @@ class Relocated:
     @classmethod
     def checked(cls, rows: Rows, old: str | os.PathLike[str], new: str | os.PathLike[str]) -> Relocated:
         """Raise unless files of some rows lay under `old` and are there under `new`."""
-        edit = cls(os.path.abspath(old), os.path.abspath(new))
+        edit = cls(os.path.abspath(check_path(old, "old")), os.path.abspath(check_path(new, "new")))
         targets = [edit.target(rows.source[i]) for i in edit.moved(rows)]
         if not targets:
             raise UserError(f"candidates must lie under {edit.old}, but none does; check the path of the old folder.")

@@ -21,6 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from protoattend.arguments import check_count
 from protoattend.database.rows import Block, Blocks, Rows
 from protoattend.database.storage.checks import Form, require_values
 from protoattend.database.storage.columns import ROWS, in_pieces, read_columns, verify_columns, write_columns
@@ -109,7 +110,7 @@ def shard_name(number: int, of: int) -> str:
     >>> shard_name(2, 8)
     'shard-00002-of-00008'
     """
-    if not 0 <= number < of <= 99_999:
+    if not 0 <= check_count(number, "number", low=0) < check_count(of, "of") <= 99_999:
         raise UserError(f"shards must be numbered from 0 to of - 1, but number={number} and of={of}.")
     return f"shard-{number:05d}-of-{of:05d}"
 
