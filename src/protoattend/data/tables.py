@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, date
-from math import ceil, log10
+from functools import cached_property
+from math import ceil, isnan, log10
 from typing import Any, ClassVar
 
 import numpy as np
@@ -55,18 +56,21 @@ class Column:
         """Return what a person is shown for an encoded value."""
         if self.kind == "category":
             return self.categories[int(value) - 1] if value else "(unknown)"
-        if np.isnan(value):
+        if isnan(value):
             return "(missing)"
         number = value * self.scale + self.mean
         if self.log_offset is not None:
-            number = np.exp(number) - self.log_offset
+            number = float(np.exp(number)) - self.log_offset
         if self.kind == "date":
             return str(np.datetime64(0, "D") + np.timedelta64(round(number), "D"))
         if abs(number) >= 1e6:
             return f"{number:,.0f}"
-        # Encoded values are float32: six digits survive, of the number and of the typical ones in its column.
-        decimals = 6 - ceil(log10(max(abs(self.mean), self.scale)))
-        return f"{round(number, decimals) + 0.0:.6g}"  # adding zero takes the sign off a zero
+        return f"{round(number, self._decimals) + 0.0:.6g}"  # adding zero takes the sign off a zero
+
+    @cached_property
+    def _decimals(self) -> int:
+        """Encoded values are float32: six digits survive, of the number and of the typical ones in its column."""
+        return 6 - ceil(log10(max(abs(self.mean), self.scale)))
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,9 @@ from protoattend.database.readings import Readings
 from protoattend.database.rows import Rows
 from protoattend.database.searchable import Searchable
 
-WORTH_A_COPY = 1 << 26  # bytes of keys that are laid out again for single queries; larger ones stay mapped from disk
+WORTH_A_COPY = (
+    1 << 26
+)  # bytes of keys that are laid out by columns for single queries; larger ones stay mapped from disk
 
 
 @dataclass(frozen=True)
@@ -42,9 +44,14 @@ class State:
     def of(cls, rows: Rows, readings: Readings | None, rounding: Quantization | None, next_id: int) -> State:
         sample_weight = None if rows.count_once else rows.sample_weight  # unweighted search is the faster one
         typical_only = readings is not None and readings.typical_only
-        searchable = Searchable(rows.keys, rows.class_scores, rows.labels, sample_weight, typical_only)
-        laid_out = searchable.by_columns() if rows.keys.nbytes <= WORTH_A_COPY else searchable
-        return cls(rows, laid_out, readings, rounding, next_id)
+        keys = rows.keys.T.contiguous().T if rows.keys.nbytes <= WORTH_A_COPY else rows.keys
+        searchable = Searchable(keys, rows.class_scores, rows.labels, sample_weight, typical_only)
+        return cls(rows, searchable, readings, rounding, next_id)
+
+    @property
+    def laid_out(self) -> Rows:
+        """The rows with keys as they are searched: an edit of these need not lay them out again."""
+        return replace(self.rows, keys=self.searchable.keys)
 
     def asked(self, queries: Tensor) -> Tensor:
         """Return queries as the keys of the rows want them."""

@@ -324,7 +324,7 @@ class SavingMethods(VariantMethods):
 
     def _edit(self, edit: edits.Edit) -> None:
         """Apply an edit, in the thread that may write."""
-        rows = edit.apply(self._rows, decision_weight(self.model))
+        rows = edit.apply(self._state.laid_out, decision_weight(self.model))
         self._become(rows, int(rows.ids[-1]) + 1 if isinstance(edit, edits.Added) else self._next_id)
         self._unsaved += () if self._home is None else (edit,)
 

@@ -141,7 +141,7 @@ class Workbench:
         found = database.attend(asked.query, own=own)
         (explained,) = explanations_of(database, found, [asked.preview], top=SHOWN)
         (against,) = speaking_against(database, asked.query, found.predicted, own=own)
-        others = shown_prototypes(database, *against, database.labels)
+        others = shown_prototypes(database, *against)
         label = None if asked.label < 0 else database.classes.values[self._label(asked, drafts)]
         before = None
         if drafts:
