@@ -16,6 +16,7 @@ from typing import Any
 
 import figures
 from sections import SECTIONS, TEXTS, Reports, section
+from targets import targets
 
 from protoattend.reproduce.experiments import Run
 from protoattend.reproduce.runs import missing, read_reports
@@ -26,7 +27,7 @@ RESULTS, PAGE, FIGURES = HERE / "results", HERE / "RESULTS.md", HERE / "figures"
 
 def page(reports: Reports, wanted: list[Run]) -> str:
     """Return the page: what was measured, then how, then what is missing."""
-    parts = [part for part in (make(reports) for make in SECTIONS) if part]
+    parts = [part for part in (make(reports) for make in (targets, *SECTIONS)) if part]
     drawn = [f"![{title}](figures/{name}.png)\n\n{title}.\n" for name, title in figures.titles(reports).items()]
     if drawn:
         parts.append("## Figures\n\n" + "\n".join(drawn))

@@ -20,7 +20,7 @@ from protoattend.reproduce.data import Rows, rows_of_run
 from protoattend.reproduce.experiments import Run
 from protoattend.reproduce.networks import HALF_WIDTH, half_width, with_dropout
 from protoattend.training.checkpoint import FILE
-from protoattend.training.setup import rows_of_a_step
+from protoattend.training.setup import rows_of_a_step, seeded
 
 CONFIDENCE = 0.1  # lambda_conf of every "+confidence" training, as in the paper
 
@@ -82,7 +82,8 @@ class Work:
     def dropping(self, settings: Mapping[str, Any], rate: float) -> dict[str, Any]:
         """Return settings with dropout behind the encoder, which is "fast-cnn" unless it is a module."""
         encoder = settings.get("encoder")
-        network = encoder if isinstance(encoder, nn.Module) else FastCNN(self._channels)
+        with seeded(self.run.seed):
+            network = encoder if isinstance(encoder, nn.Module) else FastCNN(self._channels)
         return {**settings, "encoder": with_dropout(network, rate)}
 
     def fitted(self, name: str, settings: Mapping[str, Any], rows: Rows | None = None) -> ProtoAttendClassifier:
