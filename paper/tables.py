@@ -58,7 +58,10 @@ def _runs(reports: Reports) -> str:
 
 
 def _settings(config: Mapping[str, Any]) -> str:
-    given = {**config.get("params", {}), **{name: config[name] for name in ("noise", "frozen") if name in config}}
+    given = {
+        **config.get("params", {}),
+        **{name: config[name] for name in ("noise", "frozen", "shrink") if name in config},
+    }
     return ", ".join(f"{name} {value}" for name, value in given.items()) or "defaults"
 
 

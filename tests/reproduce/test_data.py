@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from protoattend.reproduce.data import as_small_colour, rotated, rows_of_run
+from protoattend.reproduce.data import as_small_colour, rotated, rows_of_run, shrunk
 
 
 def test_the_seed_draws_what_is_learned_from() -> None:
@@ -24,6 +24,13 @@ def test_gray_and_large_images_become_small_ones_in_colour() -> None:
     assert small.shape == (2, 32, 32, 3)
     assert small[0, 16, 16].tolist() == [200, 200, 200]
     assert as_small_colour(np.zeros((1, 100, 100, 3), dtype=np.uint8)).shape == (1, 32, 32, 3)
+
+
+def test_images_shrink_to_means_of_pixels() -> None:
+    image = np.array([[[1, 3, 9], [5, 7, 9], [9, 9, 9]]], dtype=np.uint8)
+    assert shrunk(image, 2).tolist() == [[[4]]]
+    train, test = rows_of_run("digits", {"shrink": 2}, 0)
+    assert train.X.shape[1:] == test.X.shape[1:] == (4, 4)
 
 
 def test_a_quarter_turn() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -38,8 +38,13 @@ def load_rows(name: str, split: str) -> Rows:
 
 
 def rows_of_run(name: str, config: Mapping[str, Any], seed: int) -> tuple[Rows, Rows]:
-    """Return rows to learn from, drawn by the seed, and test rows, which are the same for all seeds."""
+    """Return rows to learn from, drawn by the seed, and test rows, which are the same for all seeds.
+
+    Images are smaller by the factor `shrink`, where the experiment has one.
+    """
     train, test = (load_rows(name, split) for split in catalogue.SPLITS)
+    if "shrink" in config:
+        train, test = (replace(rows, X=shrunk(rows.X, config["shrink"])) for rows in (train, test))
     return (
         drawn(train, config.get("rows"), np.random.default_rng(seed)),
         drawn(test, config.get("test_rows"), np.random.default_rng(0)),
@@ -51,6 +56,14 @@ def drawn(rows: Rows, count: int | None, generator: np.random.Generator) -> Rows
     if count is None or count >= len(rows.y):
         return rows
     return rows.take(generator.permutation(len(rows.y))[:count])
+
+
+def shrunk(images: np.ndarray, factor: int) -> np.ndarray:
+    """Return images whose pixels are the means of `factor` x `factor` ones; what is left over at the edges is cut off."""
+    n, height, width, *channels = images.shape
+    h, w = height // factor, width // factor
+    blocks = images[:, : h * factor, : w * factor].reshape(n, h, factor, w, factor, *channels)
+    return blocks.mean(axis=(2, 4)).round().astype(images.dtype)
 
 
 def rotated(images: np.ndarray) -> np.ndarray:
