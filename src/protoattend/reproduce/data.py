@@ -27,14 +27,14 @@ class Rows:
 
 
 def load_rows(name: str, split: str) -> Rows:
-    """Return a whole split; labels of ISIC are the paper's two, and "digits" are scikit-learn's."""
+    """Return a whole split, labels by name; those of ISIC are the paper's two, and "digits" are scikit-learn's."""
     if name == "digits":
         images, labels = load_digits().images.astype(np.uint8), load_digits().target
         test = np.arange(len(labels)) % 3 == 0
         return Rows(images, labels).take(np.flatnonzero(test if split == "test" else ~test))
     found = catalogue.load(name, split)
-    labels = catalogue.melanoma_or_benign(found.y) if name == "isic" else found.y
-    return Rows(found.X, labels, found.note)
+    labels = np.array(found.classes)[found.y] if found.y.dtype.kind in "iu" else found.y
+    return Rows(found.X, catalogue.melanoma_or_benign(labels) if name == "isic" else labels, found.note)
 
 
 def rows_of_run(name: str, config: Mapping[str, Any], seed: int) -> tuple[Rows, Rows]:
@@ -59,7 +59,7 @@ def drawn(rows: Rows, count: int | None, generator: np.random.Generator) -> Rows
 
 
 def shrunk(images: np.ndarray, factor: int) -> np.ndarray:
-    """Return images whose pixels are the means of `factor` x `factor` ones; what is left over at the edges is cut off."""
+    """Return images whose pixels are the means of `factor` x `factor` ones; edges that are left over are cut off."""
     n, height, width, *channels = images.shape
     h, w = height // factor, width // factor
     blocks = images[:, : h * factor, : w * factor].reshape(n, h, factor, w, factor, *channels)
