@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from results_section import TITLES, Figures, mean, section
+from results_section import TITLES, Figures, section
 
 
 def one_story(found: dict[str, Figures]) -> str:
@@ -128,49 +128,6 @@ def _ood_inputs(by_images: dict[str, Figures]) -> str:
         ("data", "score", *sets),
         rows,
     )
-
-
-def compare(found: dict[str, Figures]) -> str:
-    """Every method's confidence and examples, set by set, as means over seeds."""
-    if (figures := found.get("compare")) is None:
-        return ""
-    confidence, examples = [], []
-    for data, runs in figures["runs"].items():
-        for method in runs[0]["confidence"]:
-            each = [run["confidence"][method] for run in runs]
-            ood = {other: mean(one["ood_auroc"][other] for one in each) for other in each[0]["ood_auroc"]}
-            told = ", ".join(f"{other} {auroc:.3f}" for other, auroc in ood.items())
-            right = mean(one["accuracy"] for one in each)
-            confidence.append((data, method, f"{right:.2%}", _spread([one["aurc"] for one in each]), told))
-        for method in runs[0]["examples"]:
-            each = [run["examples"][method] for run in runs]
-            keys = ("same_class", "deletion", "insertion", "learned", "busiest")
-            examples.append((data, method, *(f"{mean(one[key] for one in each):.3f}" for key in keys)))
-    first = section(
-        "Confidence of other methods on the same encoder (`compare.py`)",
-        f"All by their defaults, means over {len(figures['seeds'])} seed(s); the ensemble has {figures['members']} "
-        "networks. Peers sit on one plain encoder or, where it says so, on ours, trained with attention. AURC is "
-        "the mean error over all coverages, with its range over seeds; AUROC that of low confidence at detecting "
-        "out-of-distribution images.",
-        ("data", "method", "accuracy", "AURC", "AUROC"),
-        confidence,
-    )
-    second = section(
-        "Examples of other methods on the same encoder (`compare.py`)",
-        f"The {figures['examples']} training rows that each method holds most important for an input. Same class: "
-        "share of their weight on the input's class. Deletion and insertion: how much more the decision loses without "
-        "them, and gains by them alone, than with random rows. Learned: share of the weight that goes elsewhere when "
-        "the network's parameters are shuffled. Busiest: the largest share of all weight that one row has.",
-        ("data", "method", "same class", "deletion", "insertion", "learned", "busiest"),
-        examples,
-    )
-    return f"{first}\n{second}"
-
-
-def _spread(values: list[float]) -> str:
-    """Return the mean and, of several seeds, the least and the largest: a difference within them says nothing."""
-    ends = f" ({min(values):.4f} to {max(values):.4f})" if len(values) > 1 else ""
-    return f"{mean(values):.4f}{ends}"
 
 
 def noisy_labels(found: dict[str, Figures]) -> str:
