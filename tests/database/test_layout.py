@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from protoattend.database.reading import State
+from protoattend.database.state import State
 
 
 def made_new(database: Any) -> Any:

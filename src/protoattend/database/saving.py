@@ -13,8 +13,8 @@ from protoattend.database.encode import decision_weight
 from protoattend.database.forgetting import ForgetReport, report_of
 from protoattend.database.mutex import Mutex
 from protoattend.database.previews import with_excerpts
-from protoattend.database.reading import State
 from protoattend.database.rows import Indices
+from protoattend.database.state import State
 from protoattend.database.storage import edit_log as edits
 from protoattend.database.storage import folder as on_disk
 from protoattend.database.variants import VariantMethods
