@@ -3,7 +3,7 @@
     PROTOATTEND_DATA=../shared/data python benchmarks/conformal.py [--sets adult,phoneme,digits]
 
 One model of each set by the defaults. Its test rows are divided seven times at random: half of them calibrate, the
-other half are covered or not. The share covered varies by chance, as the calibration rows and the others do: its standard
+other half are covered or not. The share covered varies by chance, as calibration rows and others do: its standard
 deviation is known (a beta-binomial distribution), and printed beside the one that was found. Writes
 benchmarks/results/conformal.json; prints last `conformal worst=…`, by how many standard deviations the mean of seven
 coverages lies furthest from what was asked.
