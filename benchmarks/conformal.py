@@ -60,7 +60,7 @@ def run(name: str) -> dict[str, Any]:
             "expected": mean,
             "expected_deviation": deviation,
             "deviation": float(np.std(found, ddof=1)),
-            # Divisions of the same rows are not independent, so that the mean of seven is no surer than one.
+            # Divisions of the same rows are not independent, so that the mean of seven says no more than one.
             "away": abs(float(np.mean(found)) - mean) / deviation,
         }
     return figures
