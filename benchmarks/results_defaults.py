@@ -20,7 +20,7 @@ def defaults(found: dict[str, Figures]) -> str:
             spread = f", {min(shares):.2f} to {max(shares):.2f}" if len(shares) > 1 else ""
             minutes = sum(run["minutes"] for run in own) / len(own)
             rows.append(
-                (title, f"{headline[part]:.2f}{spread}", len(own), f"{minutes:.1f}", f"{own[0]['prototypes']:.0f}")
+                (title, f"{headline[part]:.2f}{spread}", str(len(own)), f"{minutes:.1f}", f"{own[0]['prototypes']:.0f}")
             )
     text = ["All of a set, constructor defaults. Minutes of training, on two cores beside other work."]
     for kind, peer, name in (
