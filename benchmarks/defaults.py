@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import time
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -60,10 +61,9 @@ def main() -> None:
     figures: dict[str, float] = {}
     kept: dict[str, Any] = {}
 
-    def runs_of(name: str, seeds: int, run: Any) -> list[dict[str, Any]]:
-        return [
-            record.once(arguments.work / f"{name} {seed}.json", lambda s=seed: run(name, s)) for seed in range(seeds)
-        ]
+    def runs_of(name: str, seeds: int, run: Callable[[str, int], dict[str, Any]], what: str = "") -> list[Any]:
+        paths = [arguments.work / f"{what}{name} {seed}.json" for seed in range(seeds)]
+        return [record.once(path, lambda seed=seed: run(name, seed)) for seed, path in enumerate(paths)]
 
     for part, sets, peer in (("tables", TABLES, "hgb"), ("texts", one_story.TEXTS, "tfidf")):
         if part in parts:

@@ -37,7 +37,7 @@ from tests.faults.reading_files import attack_reader, readers
 
 from protoattend import CandidateDatabase, ProtoAttendClassifier
 
-SHARES = {"mutations": 0.45, "kills": 0.2, "api": 0.25, "threads": 0.1}  # of the time
+SHARES = {"mutations": 0.4, "kills": 0.35, "api": 0.15, "threads": 0.1}  # of the time
 NAMED = 20  # failures of a kind that are kept word for word
 
 

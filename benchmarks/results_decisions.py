@@ -74,20 +74,19 @@ def trust(found: dict[str, Figures]) -> str:
                 f"{risk['aurc_probability']:.4f}",
                 f"{risk['aurc_msp']:.4f}",
                 f"{risk['aurc_knn']:.4f}",
-                ", ".join(f"{float(asked):.0%}: {got:.1%}" for asked, got in images["conformal"].items()),
                 f"{means['ours combined']:.4f}",
                 f"{means[images['ood_best_peer']]:.4f} ({images['ood_best_peer']})",
             )
         )
     head = (
-        "data", "AURC of C, softmax", "sparsemax", "of our probabilities", "of plain MSP", "of kNN", "coverage of sets",
+        "data", "AURC of C, softmax", "sparsemax", "of our probabilities", "of plain MSP", "of kNN",
         "OOD inputs, AUROC", "best peer",
     )  # fmt: skip
     answers = section(
-        "Selective prediction, prediction sets and OOD detection (`trust.py`)",
+        "Selective prediction and OOD detection (`trust.py`)",
         "AURC is the mean error over all coverages: less is better. Softmax attention ranks as it was trained; of "
-        "sparsemax the number of prototypes was chosen on the other half of the images. Coverage is that of prediction "
-        "sets, by the one asked for. AUROC is the mean over all out-of-distribution (OOD) sets.",
+        "sparsemax the number of prototypes was chosen on the other half of the images. AUROC is the mean over all "
+        "out-of-distribution (OOD) sets.",
         head,
         parts,
     )

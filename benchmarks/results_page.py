@@ -13,6 +13,7 @@ from pathlib import Path
 
 import record
 from results_decisions import condense, noisy_labels, one_story, search, trust
+from results_defaults import conformal, defaults, tables
 from results_section import Figures
 from results_training import accuracy, normalize, recipes, scaling, step, training_cost
 
@@ -27,8 +28,11 @@ measured is older than the two readings of the scores and than likeness, and say
 """
 TEXTS, IMAGES = ("trec", "subjectivity", "stackoverflow"), ("digits", "fashion-mnist")
 SECTIONS: tuple[Callable[[dict[str, Figures]], str], ...] = (
-    accuracy,
     one_story,
+    defaults,
+    tables,
+    conformal,
+    accuracy,
     training_cost,
     recipes,
     step,

@@ -61,6 +61,11 @@ class BadFile(UserError):
     """A file or folder is truncated, foreign or of another format version; the message names it."""
 
 
+_ADVICE = dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), "allow it") | dict.fromkeys(
+    (errno.ENOSPC, errno.EDQUOT, errno.EFBIG), "make room"
+)
+
+
 class CannotWrite(ProtoAttendError, OSError):
     """A file or folder cannot be written: the disk is full, or it may not be; also an `OSError`, with its `errno`.
 
@@ -81,7 +86,7 @@ class CannotWrite(ProtoAttendError, OSError):
 
     def __init__(self, path: str, error: OSError) -> None:
         self.reason: str = getattr(error, "reason", None) or error.strerror or str(error)
-        advice = "allow it" if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS) else "make room"
+        advice = _ADVICE.get(error.errno or 0, "check the path and the disk")
         super().__init__(
             f"{path} could not be written ({self.reason}): what was there before is kept; {advice}, or save elsewhere."
         )

@@ -9,7 +9,8 @@ from __future__ import annotations
 import copy
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,7 @@ from protoattend.data.tables import Column
 from protoattend.database.encode import encode
 from protoattend.database.store import CandidateDatabase
 from protoattend.encoders.build import Encoder, adapt, wrap_encoder
-from protoattend.encoders.parts import describe, make_part
+from protoattend.encoders.parts import describe, make_part, require_columns
 from protoattend.encoders.pretrained import Frozen, Pretrained
 from protoattend.encoders.test_time_augmentation import TestTimeAugmentation
 from protoattend.errors import BadFile, MissingSamples, StaleDatabase, UserError
@@ -93,24 +94,27 @@ def load(
     return read_whole(path, lambda: _load(path, own, image_roots))
 
 
-def _load(path: Path, own: nn.Module | Pretrained | None, image_roots: tuple[str, ...]) -> Saved:
+@contextmanager
+def _as_described(path: Path) -> Iterator[None]:
+    """Let things be made again of meta.json: its schema is checked, but whether values go together the making tells."""
     try:
-        return _remade(path, own, image_roots)
-    except (UserError, OSError):
+        yield
+    except UserError:
         raise
-    except Exception as error:  # a description that is not as it was written can fail in any way
+    except (TypeError, ValueError, LookupError, AttributeError, RuntimeError, ArithmeticError, MemoryError) as error:
         raise BadFile(
             f"{path} must hold a classifier as it was saved, but it cannot be made again of its meta.json "
             f"({type(error).__name__}: {error}); restore it from a copy."
         ) from error
 
 
-def _remade(path: Path, own: nn.Module | Pretrained | None, image_roots: tuple[str, ...]) -> Saved:
+def _load(path: Path, own: nn.Module | Pretrained | None, image_roots: tuple[str, ...]) -> Saved:
     meta = read_meta(path, CLASSIFIER, VERSION, oldest=OLDEST)
     require_as_described(path, meta.get("files", {}))
     state = _read_state(path / MODEL)
     if meta["version"] < VERSION:
-        meta = upgraded(path, meta, state)
+        with _as_described(path):
+            meta = upgraded(path, meta, state)
         state["temperature"] = torch.ones(())  # the scale of the scores was in the query layer
     described = meta["encoder"]
     if described["own"] and described["own"] != _how_given(own):
@@ -119,17 +123,22 @@ def _remade(path: Path, own: nn.Module | Pretrained | None, image_roots: tuple[s
             f"but encoder={_named(own)}; pass it as in fit: ProtoAttendClassifier.load(folder, encoder=module), or "
             "encoder=frozen(module, ...) or fine_tuned(module, ...)."
         )
-    settings = _settings_from_json(
-        _known(meta["settings"], path), own if described["own"] and own is not None else described["name"]
-    )
+    given = own if described["own"] and own is not None else described["name"]
     tokenizer = own.tokenizer if isinstance(own, Pretrained) else None
-    inputs = inputs_from_state(meta["inputs"]["kind"], meta["inputs"]["state"], tokenizer)
+    with _as_described(path):
+        settings = _settings_from_json(_known(meta["settings"], path), given)
+        inputs = inputs_from_state(meta["inputs"]["kind"], meta["inputs"]["state"], tokenizer)
+        classes = Classes(classes_from_json(meta["classes"]))
+        _require_in_range(path, meta, len(classes))
+        parts = (meta["encoder"].get("config") or {}).get("front", {}), (meta["likeness"] or {}).get("sketch", {})
+        require_columns(parts, inputs.form())
+        history = History.from_json(meta["history"])
+        conformal = None if meta["conformal"] is None else Conformal.from_state(meta["conformal"])
+        recalibration = None if meta["recalibration"] is None else Recalibration.from_state(meta["recalibration"])
     if isinstance(inputs, ImageInputs):
         inputs = replace(inputs, roots=image_roots)
-    classes = Classes(classes_from_json(meta["classes"]))
-    _require_in_range(path, meta, len(classes))
     if isinstance(settings.encoder, str):
-        with torch.device("meta"):  # shapes alone: a description of something huge takes no memory
+        with _as_described(path), torch.device("meta"):  # shapes alone: something huge takes no memory
             shapes = _shapes(_model(meta, settings, inputs, len(classes)).state_dict())
         if shapes != _shapes(state):
             raise BadFile(f"{path} holds weights of another model than its meta.json describes; restore the folder.")
@@ -142,14 +151,7 @@ def _remade(path: Path, own: nn.Module | Pretrained | None, image_roots: tuple[s
         raise BadFile(f"{path} holds weights of another model than {whose}: {error}") from None
     model.eval()
     database = _open_database(path, model, inputs, classes, own=bool(described["own"]))
-    return Saved(
-        settings,
-        database,
-        History.from_json(meta["history"]),
-        None if meta["conformal"] is None else Conformal.from_state(meta["conformal"]),
-        None if meta["recalibration"] is None else Recalibration.from_state(meta["recalibration"]),
-        meta["reading"],
-    )
+    return Saved(settings, database, history, conformal, recalibration, meta["reading"])
 
 
 def _model(meta: Mapping[str, Any], settings: Settings, inputs: Inputs, n_classes: int) -> ProtoAttend:
@@ -238,11 +240,8 @@ def _frozen_state(model: ProtoAttend) -> dict[str, torch.Tensor]:
 def _trained_state(model: ProtoAttend) -> dict[str, torch.Tensor]:
     """Return all other weights, each with memory of its own, as the file format wants them."""
     frozen = _frozen_state(model)
-    return {
-        name: value.detach().cpu().contiguous().clone()
-        for name, value in model.state_dict().items()
-        if name not in frozen
-    }
+    kept = {name: value for name, value in model.state_dict().items() if name not in frozen}
+    return {name: value.detach().cpu().contiguous().clone() for name, value in kept.items()}
 
 
 def _encodes_as_stored(database: CandidateDatabase) -> bool:

@@ -21,9 +21,9 @@ def test_the_list_says_what_is_missing(tmp_path: Path) -> None:
 
 def test_one_run_within_a_time(tmp_path: Path) -> None:
     folders = ("--out", tmp_path / "results", "--work", tmp_path / "work")
-    report = as_json("reproduce", "cost", "--data", "digits", "--minutes", "0.05", *folders)
+    report = as_json("reproduce", "cost", "--data", "digits", "--minutes", "20", *folders)
     assert (report["experiment"], report["recipe"], report["seed"]) == ("cost", "ours", 0)
-    assert report["config"]["minutes"] == 0.05  # with other settings it is not the run of the list
+    assert report["config"]["minutes"] == 20  # with other settings it is not the run of the list
     assert [path.name for path in (tmp_path / "results").iterdir()] == ["cost-digits-ours-0.json"]
 
 

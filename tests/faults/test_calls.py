@@ -132,3 +132,21 @@ def test_names_that_are_not_utf8_are_saved(wine: Any, tmp_path: Path) -> None:
     clf = ProtoAttendClassifier(max_epochs=1, random_state=0, verbose=0).fit(texts, [0, 1] * 10)
     clf.save(tmp_path / "texts")
     assert ProtoAttendClassifier.load(tmp_path / "texts").database_.preview(0) == "\udcff a"
+
+
+def test_training_records_gradients_whatever_the_caller_does(wine: Any) -> None:
+    X, y = wine[0][::3], wine[1][::3]
+    trained = [ProtoAttendClassifier(max_epochs=1, random_state=0, verbose=0).fit(X, y).predict_proba(X)]
+    for switched_off in (torch.no_grad, torch.inference_mode):
+        with switched_off():
+            trained.append(ProtoAttendClassifier(max_epochs=1, random_state=0, verbose=0).fit(X, y).predict_proba(X))
+    np.testing.assert_array_equal(trained[0], trained[1])
+    np.testing.assert_array_equal(trained[0], trained[2])
+
+
+def test_texts_of_numpy_are_labels_and_zero_bytes_are_told(wine: Any) -> None:
+    y = np.array(["a", "b"] * 10, dtype=np.dtypes.StringDType())
+    clf = ProtoAttendClassifier(max_epochs=1, random_state=0, verbose=0).fit(wine[0][:20], y)
+    assert clf.classes_.tolist() == ["a", "b"]
+    with pytest.raises(UserError, match="must not end in a zero byte"):
+        clf.score(wine[0][:2], ["a\0", "b"])

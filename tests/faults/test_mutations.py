@@ -17,6 +17,7 @@ from tests.faults.mutating import answers, attack
 from protoattend import ProtoAttendClassifier
 from protoattend.errors import BadFile, ProtoAttendError
 from protoattend.files.meta import checksum
+from protoattend.monitoring.drift import DriftMonitor
 
 MUTATIONS = 25
 
@@ -70,6 +71,9 @@ def test_one_flipped_bit_in_a_label_is_told(text_classifier: ProtoAttendClassifi
         (lambda meta: meta["encoder"]["config"]["body"].update(widths=[1 << 19, 1 << 19]), "weights of another model"),
         (lambda meta: meta["encoder"]["config"]["body"].update(part="Linear"), "an encoder is made of"),
         (lambda meta: meta["encoder"]["config"]["body"].update(colour="blue"), "cannot be made again"),
+        (lambda meta: meta["encoder"]["config"]["body"].update(widths="wide"), "widths of .* must be"),
+        (lambda meta: meta["inputs"]["state"]["columns"][0].update(name="other"), "records of all names"),
+        (lambda meta: meta["likeness"]["sketch"].update(cardinalities=[1, 1]), "cardinalities of an encoder must be"),
         (lambda meta: meta["settings"].update(d_att=1 << 40), "weights of another model|cannot be made again"),
         (lambda meta: meta["settings"].update(recipe={"schedule": {"name": "system", "x": 1}}), "cannot be made again"),
         (lambda meta: meta.update(files={"../../x": {"bytes": 1, "sha256": "0" * 64}}), "files must be an object"),
@@ -173,3 +177,26 @@ def test_a_pipe_in_place_of_a_file_does_not_hang(wine_classifier: ProtoAttendCla
         os.mkfifo(path)
         with pytest.raises(BadFile):
             ProtoAttendClassifier.load(tmp_path / name.replace("/", "-"))
+
+
+def test_errors_of_our_own_code_are_not_taken_for_damage(
+    wine_classifier: ProtoAttendClassifier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wine_classifier.save(tmp_path / "model")
+
+    def wrong(*given: Any, **named: Any) -> None:
+        raise TypeError("a mistake of ours")
+
+    monkeypatch.setattr("protoattend.io._open_database", wrong)
+    with pytest.raises(TypeError, match="a mistake of ours"):
+        ProtoAttendClassifier.load(tmp_path / "model")
+
+
+@pytest.mark.parametrize("generator", [{}, {"bit_generator": "MT19937"}, None])
+def test_a_monitor_of_a_malformed_generator(
+    wine_classifier: ProtoAttendClassifier, wine: Any, tmp_path: Path, generator: Any
+) -> None:
+    wine_classifier.drift_monitor(wine[0]).save(tmp_path / "monitor")
+    signed(tmp_path / "monitor", lambda meta: meta.update(generator=generator))
+    with pytest.raises(BadFile, match="generator"):
+        DriftMonitor.load(tmp_path / "monitor")

@@ -90,6 +90,10 @@ def column_of(y: Any) -> np.ndarray:
         _require_known(column)
         return column
     array = as_array(y, "y")
+    if array.dtype.kind == "T":  # numpy's texts of any length, which scikit-learn does not know
+        array = array.astype(object)
+    if isinstance(y, (list, tuple)) and any(isinstance(label, str) and label.endswith("\0") for label in y):
+        raise UserError("labels must not end in a zero byte, which arrays of texts lose, but some do; strip them.")
     if isinstance(y, (list, tuple)) and array.dtype.kind in "US" and not all(isinstance(label, str) for label in y):
         array = np.array(y, dtype=object)  # numpy would silently turn the numbers of a mixed list into strings
     try:

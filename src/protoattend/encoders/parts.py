@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import wraps
-from typing import Any, TypeVar
+from types import NoneType, UnionType
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from torch import nn
 
@@ -63,4 +64,32 @@ def make_part(description: Mapping[str, Any]) -> nn.Module:
         raise BadFile(
             f"an encoder is made of {sorted(known)}, but the folder names {name!r}; use the version it is of."
         )
+    hints = get_type_hints(known[name].__init__)
+    for argument, value in arguments.items():
+        if argument in hints and not _fits(value, hints[argument]):
+            raise BadFile(
+                f"{argument} of {name} must be {hints[argument]}, but the folder has {value!r:.80}; restore it."
+            )
     return known[name](**arguments)
+
+
+def require_columns(descriptions: Iterable[Mapping[str, Any]], form: Mapping[str, Any]) -> None:
+    """Raise unless the parts that read a table, which may have no weights to tell, read the columns there are."""
+    for description in descriptions:
+        for name in ("n_numbers", "cardinalities"):
+            if name in description and name in form and description[name] != form[name]:
+                raise BadFile(f"{name} of an encoder must be {form[name]}, but the folder has another; restore it.")
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    """Return whether a value out of JSON is what a part asks for: numbers, texts, true or false, or lists of these."""
+    if isinstance(hint, UnionType) or get_origin(hint) is Union:
+        return any(_fits(value, each) for each in get_args(hint))
+    if hint in (int, float):
+        return isinstance(value, (int, hint)) and not isinstance(value, bool)
+    if hint in (bool, str, NoneType):
+        return isinstance(value, hint)
+    inner = get_args(hint)
+    if isinstance(value, (list, tuple)):
+        return bool(inner) and all(_fits(each, inner[0]) for each in value)
+    return False

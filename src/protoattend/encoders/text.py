@@ -29,6 +29,8 @@ class NgramBag(nn.Module):
 
     def __init__(self, n_grams: int, *, width: int = 128, dropout: float = 0.3) -> None:
         super().__init__()
+        if not 0 <= dropout < 1:
+            raise UserError(f"dropout must be in [0, 1), but got {dropout}; 0.3 is the default")
         self.embedding = nn.Embedding(n_grams + 1, width, padding_idx=0)
         nn.init.normal_(self.embedding.weight, std=0.1)
         self.dropout = dropout

@@ -25,6 +25,7 @@ from protoattend.files.schema import (
     positive,
     record,
     same_length,
+    same_names,
     scalar,
     text,
     whole,
@@ -47,7 +48,10 @@ _COLUMN = record(
 _IMAGES = record({"channels": one_of(1, 3, 4), "height": _SIZE, "width": _SIZE, "low": number(), "high": number()})
 _GRAMS = record({"vocabulary": both(listed(text()), distinct), "length": _SIZE})
 _TEXTS = either(record({"names": listed(text())}), _GRAMS, record({"length": _SIZE}))
-_TABLE = record({"columns": listed(_COLUMN), "names": both(listed(text()), distinct), "named": flag})
+_TABLE = both(
+    record({"columns": listed(_COLUMN), "names": both(listed(text()), distinct), "named": flag}),
+    same_names("columns", "names"),
+)
 _KINDS = {"images": _IMAGES, "text": _TEXTS, "table": _TABLE}
 
 
@@ -125,6 +129,15 @@ _EDITS: dict[str, Rule] = {
     "relabelled": record(_EDIT_HEAD | {"kind": text(), "count": _COUNT}),
     "relocated": record(_EDIT_HEAD | {"kind": text(), "old": text(), "new": text()}),
 }
+_BITS = whole(0, (1 << 128) - 1)
+_GENERATOR = record(
+    {
+        "bit_generator": one_of("PCG64"),
+        "state": record({"state": _BITS, "inc": _BITS}),
+        "has_uint32": whole(0, 1),
+        "uinteger": whole(0, (1 << 32) - 1),
+    }
+)
 _MONITOR = record(
     _HEAD
     | {
@@ -133,7 +146,7 @@ _MONITOR = record(
         "recent": _COUNT,
         "alarm_at": maybe(whole()),
         "n_seen": whole(),
-        "generator": mapping(anything),
+        "generator": _GENERATOR,
     },
     {"files": record({"state.safetensors": record({"bytes": whole(), "sha256": _SHA256})})},
 )

@@ -138,6 +138,16 @@ def same_length(*names: str) -> Rule:
     return check
 
 
+def same_names(records: str, names: str) -> Rule:
+    """Records with a name each under one name, and these names, in any order, under the other."""
+
+    def check(value: Any, where: str) -> None:
+        found = sorted(each["name"] for each in value[records])
+        _require(found == sorted(value[names]), found, _below(where, records), f"records of all {names}")
+
+    return check
+
+
 def corners(value: Any, where: str) -> None:
     """Two lists of one length, the first ascending: the corners of a curve."""
     fits = len(value[0]) == len(value[1]) > 0 and value[0] == sorted(value[0])

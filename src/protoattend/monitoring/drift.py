@@ -261,7 +261,7 @@ class DriftMonitor:
             monitor._familiar = arrays["usual_indices"], arrays["usual_shares"]
             monitor._test = ChangeTest(arrays["seen"], arrays["log_capital"], arrays["shares"], meta["n_seen"])
             monitor._generator.bit_generator.state = meta["generator"]
-        except (OSError, SafetensorError, KeyError) as error:
+        except (OSError, SafetensorError, KeyError, ValueError, TypeError, IndexError) as error:
             raise BadFile(f"{path} must hold a drift monitor, but cannot be read ({error}); restore it.") from None
         return monitor
 

@@ -107,8 +107,11 @@ def draw_seed(random_state: int | np.random.RandomState | None) -> int:
 
 @contextmanager
 def seeded(seed: int) -> Iterator[torch.Generator]:
-    """Yield a generator; inside the block torch's global random state is seeded too, and restored after it."""
-    with torch.random.fork_rng():
+    """Yield a generator; inside the block torch's global random state is seeded too, and restored after it.
+
+    Gradients are recorded in it, whatever the caller has switched off.
+    """
+    with torch.random.fork_rng(), torch.inference_mode(False), torch.enable_grad():
         torch.manual_seed(seed)
         yield torch.Generator().manual_seed(seed)
 
