@@ -166,7 +166,7 @@ class Estimator(ClassifierMixin, BaseEstimator):
         >>> from protoattend import ProtoAttendClassifier
         >>> X, y = load_wine(return_X_y=True)
         >>> clf = ProtoAttendClassifier(max_epochs=5, random_state=0, verbose=0).fit(X, y)
-        >>> clf.score(X, y) == (clf.predict(X) == y).mean()
+        >>> bool(clf.score(X, y) == (clf.predict(X) == y).mean())
         True
         """
         predicted = self.predict(X).tolist()
