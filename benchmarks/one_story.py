@@ -47,6 +47,7 @@ QUICK = ("digits", "breast-cancer", "ecoli", "haberman", "ionosphere", "new-thyr
 SEEDS = (0, 1, 2)
 ROWS, TEST_ROWS = 10_000, 5_000  # of the large sets
 BINS = 15
+TINY = 1e-4  # of AURC: where hardly anything is wrong, no ratio means anything
 
 
 @dataclass(frozen=True)
@@ -192,20 +193,21 @@ def averaged(runs: list[dict[str, Any]]) -> dict[str, float]:
     return figures | {name: calibration_error(runs, key) for name, key in errors.items()}
 
 
+def ratio(means: list[dict[str, float]], of: str, to: str) -> float:
+    """Return the geometric mean over sets of the ratio of one figure to another."""
+    return float(np.exp(np.mean([np.log((m[of] + TINY) / (m[to] + TINY)) for m in means])))
+
+
 def headline(runs: dict[str, list[dict[str, Any]]]) -> dict[str, float]:
     """Return geometric means over the sets of ratios of AURC, each of means over seeds, and means of the rest."""
-    means = {name: averaged(own) for name, own in runs.items()}
-
-    def ratio(of: str, to: str) -> float:
-        tiny = 1e-4  # where hardly anything is wrong, no ratio means anything
-        return float(np.exp(np.mean([np.log((m[of] + tiny) / (m[to] + tiny)) for m in means.values()])))
+    means = [averaged(own) for own in runs.values()]
 
     def mean(key: str) -> float:
-        return float(np.mean([m[key] for m in means.values()]))
+        return float(np.mean([m[key] for m in means]))
 
     return {
-        "aurc_vs_own": ratio("aurc", "aurc_own"),
-        "aurc_vs_plain": ratio("aurc", "plain_aurc"),
+        "aurc_vs_own": ratio(means, "aurc", "aurc_own"),
+        "aurc_vs_plain": ratio(means, "aurc", "plain_aurc"),
         "contradiction": mean("contradiction"),
         "likeness": mean("likeness"),
         "hubs": mean("hubs"),

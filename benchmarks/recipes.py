@@ -20,12 +20,13 @@ from typing import Any
 import numpy as np
 import record
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
-from training_cost import HELD_OUT, TASKS, WIDTHS, Task, half_width
+from training_cost import HELD_OUT, TASKS, Task
 
 from protoattend import ProtoAttendClassifier, Recipe
 from protoattend.baselines.plain import PlainClassifier
 from protoattend.config import LEARNING_RATE, Settings
 from protoattend.datasets import catalogue as datasets
+from protoattend.reproduce.networks import WIDTHS, half_width
 from protoattend.training import loop
 from protoattend.training.candidates import InBatch
 from protoattend.training.evaluation import evaluate_with_prototypes, refresh_batch_norm

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from results_section import TITLES, Figures, mean, section
+from results_section import TITLES, Figures, section
 
 
 def one_story(found: dict[str, Figures]) -> str:
@@ -74,20 +74,19 @@ def trust(found: dict[str, Figures]) -> str:
                 f"{risk['aurc_probability']:.4f}",
                 f"{risk['aurc_msp']:.4f}",
                 f"{risk['aurc_knn']:.4f}",
-                ", ".join(f"{float(asked):.0%}: {got:.1%}" for asked, got in images["conformal"].items()),
                 f"{means['ours combined']:.4f}",
                 f"{means[images['ood_best_peer']]:.4f} ({images['ood_best_peer']})",
             )
         )
     head = (
-        "data", "AURC of C, softmax", "sparsemax", "of our probabilities", "of plain MSP", "of kNN", "coverage of sets",
+        "data", "AURC of C, softmax", "sparsemax", "of our probabilities", "of plain MSP", "of kNN",
         "OOD inputs, AUROC", "best peer",
     )  # fmt: skip
     answers = section(
-        "Selective prediction, prediction sets and OOD detection (`trust.py`)",
+        "Selective prediction and OOD detection (`trust.py`)",
         "AURC is the mean error over all coverages: less is better. Softmax attention ranks as it was trained; of "
-        "sparsemax the number of prototypes was chosen on the other half of the images. Coverage is that of prediction "
-        "sets, by the one asked for. AUROC is the mean over all out-of-distribution (OOD) sets.",
+        "sparsemax the number of prototypes was chosen on the other half of the images. AUROC is the mean over all "
+        "out-of-distribution (OOD) sets.",
         head,
         parts,
     )
@@ -128,49 +127,6 @@ def _ood_inputs(by_images: dict[str, Figures]) -> str:
         ("data", "score", *sets),
         rows,
     )
-
-
-def compare(found: dict[str, Figures]) -> str:
-    """Every method's confidence and examples, set by set, as means over seeds."""
-    if (figures := found.get("compare")) is None:
-        return ""
-    confidence, examples = [], []
-    for data, runs in figures["runs"].items():
-        for method in runs[0]["confidence"]:
-            each = [run["confidence"][method] for run in runs]
-            ood = {other: mean(one["ood_auroc"][other] for one in each) for other in each[0]["ood_auroc"]}
-            told = ", ".join(f"{other} {auroc:.3f}" for other, auroc in ood.items())
-            right = mean(one["accuracy"] for one in each)
-            confidence.append((data, method, f"{right:.2%}", _spread([one["aurc"] for one in each]), told))
-        for method in runs[0]["examples"]:
-            each = [run["examples"][method] for run in runs]
-            keys = ("same_class", "deletion", "insertion", "learned", "busiest")
-            examples.append((data, method, *(f"{mean(one[key] for one in each):.3f}" for key in keys)))
-    first = section(
-        "Confidence of other methods on the same encoder (`compare.py`)",
-        f"All by their defaults, means over {len(figures['seeds'])} seed(s); the ensemble has {figures['members']} "
-        "networks. Peers sit on one plain encoder or, where it says so, on ours, trained with attention. AURC is "
-        "the mean error over all coverages, with its range over seeds; AUROC that of low confidence at detecting "
-        "out-of-distribution images.",
-        ("data", "method", "accuracy", "AURC", "AUROC"),
-        confidence,
-    )
-    second = section(
-        "Examples of other methods on the same encoder (`compare.py`)",
-        f"The {figures['examples']} training rows that each method holds most important for an input. Same class: "
-        "share of their weight on the input's class. Deletion and insertion: how much more the decision loses without "
-        "them, and gains by them alone, than with random rows. Learned: share of the weight that goes elsewhere when "
-        "the network's parameters are shuffled. Busiest: the largest share of all weight that one row has.",
-        ("data", "method", "same class", "deletion", "insertion", "learned", "busiest"),
-        examples,
-    )
-    return f"{first}\n{second}"
-
-
-def _spread(values: list[float]) -> str:
-    """Return the mean and, of several seeds, the least and the largest: a difference within them says nothing."""
-    ends = f" ({min(values):.4f} to {max(values):.4f})" if len(values) > 1 else ""
-    return f"{mean(values):.4f}{ends}"
 
 
 def noisy_labels(found: dict[str, Figures]) -> str:

@@ -12,31 +12,34 @@ from collections.abc import Callable
 from pathlib import Path
 
 import record
-from results_decisions import compare, condense, noisy_labels, one_story, search, trust
+from results_decisions import condense, noisy_labels, one_story, search, trust
+from results_defaults import conformal, defaults, tables
 from results_section import Figures
-from results_training import accuracy, normalize, recipes, scaling, step, table1, training_cost
+from results_training import accuracy, normalize, recipes, scaling, step, training_cost
 
 PAGE = Path(__file__).parents[1] / "docs" / "results.md"
 INTRODUCTION = """# Measured
 
 Made by `benchmarks/results_page.py` from the files in [benchmarks/results](../benchmarks/results), each of which holds
 its seed, machine, threads and date, and was written by the script of its name in [benchmarks](../benchmarks). All of it
-was measured on two cores without a GPU. What `quality.py`, `trust.py`, `search.py`, `condense.py` and `noisy_labels.py`
+was measured on two cores without a GPU. The paper's own tables and figures are in
+[paper/RESULTS.md](../paper/RESULTS.md). What `quality.py`, `trust.py`, `search.py`, `condense.py` and `noisy_labels.py`
 measured is older than the two readings of the scores and than likeness, and says what was true before them.
 """
 TEXTS, IMAGES = ("trec", "subjectivity", "stackoverflow"), ("digits", "fashion-mnist")
 SECTIONS: tuple[Callable[[dict[str, Figures]], str], ...] = (
-    accuracy,
     one_story,
+    defaults,
+    tables,
+    conformal,
+    accuracy,
     training_cost,
     recipes,
-    table1,
     step,
     scaling,
     search,
     normalize,
     trust,
-    compare,
     noisy_labels,
     condense,
 )

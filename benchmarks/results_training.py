@@ -98,35 +98,6 @@ def recipes(found: dict[str, Figures]) -> str:
     )
 
 
-def table1(found: dict[str, Figures]) -> str:
-    if (figures := found.get("table1")) is None:
-        return ""
-    rows = [
-        (
-            objective,
-            f"{values['self_accuracy']:.2%}",
-            f"{values['prototype_accuracy']:.2%}",
-            *(_two(values, name) for name in ("joint_right", "joint_wrong")),
-            *(_two(values, name) for name in ("confidence_of_right", "confidence_of_wrong")),
-            " / ".join(f"{value:g}" for value in figures["paper"][objective]),
-        )
-        for objective, values in figures["objectives"].items()
-    ]
-    return section(
-        "The paper's training objectives (`table1.py`)",
-        f'recipe="paper" with softmax attention on {figures["rows"]:,} rows of Fashion-MNIST, {figures["encoder"]}, '
-        f"{figures['epochs']} epochs, {figures['candidates']:,} candidates a step, {figures['seeds']} seed(s). The "
-        "means of C of right and of wrong decisions are over all rows (joint), as the paper's figures add up, then "
-        "over those decisions alone. The paper has all 60,000 rows and about a thousand epochs.",
-        ("objective", "alpha 0", "alpha 1", "C, right", "C, wrong", "C if right", "C if wrong", "the paper's"),
-        rows,
-    )
-
-
-def _two(values: Figures, name: str) -> str:
-    return "" if values[name] is None else f"{values[name]:.3f}"
-
-
 def step(found: dict[str, Figures]) -> str:
     if (figures := found.get("step")) is None:
         return ""

@@ -47,7 +47,7 @@ def far_rows(name: str, seed: int) -> dict[str, float]:
     generator = np.random.default_rng(seed)
     chosen = generator.integers(len(numbers), size=len(one))
     signs = generator.choice([-1, 1], len(one))
-    moved = one[numbers].to_numpy()
+    moved = one[numbers].to_numpy(copy=True)
     moved[np.arange(len(one)), chosen] += signs * steps[chosen]
     one[numbers] = moved
     return {"far_all": clf.ood_curve(near, every).auroc, "far_one": clf.ood_curve(near, one).auroc}

@@ -20,10 +20,8 @@ from typing import Any
 
 import numpy as np
 import record
-import torch
 from rich.console import Console
 from rich.table import Table
-from torch import nn
 from torch.nn import functional
 
 from protoattend import ProtoAttendClassifier, Recipe
@@ -31,10 +29,9 @@ from protoattend.baselines.plain import PlainClassifier
 from protoattend.core.candidates import fresh, reencoded
 from protoattend.data.augment import Augmentation
 from protoattend.datasets import catalogue as datasets
-from protoattend.encoders.image import FastCNN
+from protoattend.reproduce.networks import WIDTHS, half_width
 
 HELD_OUT = 10_000
-WIDTHS = (16, 64, 128)  # half of the default ones: a quarter of the time
 COMMON = {
     "recipe": Recipe(mixup=0.0, label_smoothing=0.2, optimizer="sgd"),
     "validation_fraction": 0.0,
@@ -251,12 +248,6 @@ def _show_ratios(by_data: Mapping[str, Mapping[str, float]]) -> None:
 
 def _cell(value: Any) -> str:
     return " ".join(map(_cell, value)) if isinstance(value, list) else f"{value:.3f}" if value < 10 else f"{value:.0f}"
-
-
-def half_width(channels: int, seed: int) -> nn.Module:
-    """Return the encoder; built before fit, it takes no part in the seed of fit."""
-    torch.manual_seed(seed)
-    return FastCNN(channels, WIDTHS)
 
 
 def _ratios(times: Mapping[str, list[float]]) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""Selective prediction, prediction sets, label errors and out-of-distribution inputs on real data, beside peers.
+"""Selective prediction, label errors and out-of-distribution inputs on real data, beside peers.
 
     PROTOATTEND_DATA=../shared/data python benchmarks/trust.py --work FOLDER [--quick] [--seed 0]
 
@@ -42,7 +42,6 @@ from protoattend.uncertainty.selective import risk_coverage
 
 NEIGHBOURS = (1, 10, 50)
 VOTERS = 10
-COVERAGES = (0.9, 0.95)
 PROTOTYPES = (8, 25, 100, 400, 1600)  # numbers at which C is tried
 FOLDS = 3
 Arrays = dict[str, np.ndarray]
@@ -204,16 +203,6 @@ def ranking(ours: Ranked, half: str, y: np.ndarray) -> dict[str, float]:
     }
 
 
-def conformal(ours: ProtoAttendClassifier, data: trust_data.Images) -> dict[str, float]:
-    """Return the coverage that prediction sets have on the test images, by the one asked for."""
-    ours.calibrate(data.X_held, data.y_held)
-    found = {}
-    for coverage in COVERAGES:
-        inside = ours.prediction_set(data.X_test, coverage=coverage)
-        found[str(coverage)] = float(np.mean([label in some for label, some in zip(data.y_test, inside, strict=True)]))
-    return found
-
-
 def ood_inputs(scores: Mapping[str, Arrays], data: trust_data.Images) -> dict[str, dict[str, float]]:
     """Return the AUROC of every score on every out-of-distribution set."""
     table: dict[str, dict[str, float]] = {}
@@ -272,8 +261,6 @@ def images(name: str, data: trust_data.Images, work: Path, seed: int) -> dict[st
     margin = means["ours combined"] - means[peer]
     print(f"{name}: combined {means['ours combined']:.4f}, best peer {peer} {means[peer]:.4f}", flush=True)
     return {
-        "conformal": conformal(ours, data),
-        # last: it changes the number of prototypes
         "selective": selective(Ranked(ours, rows), Ranked(soft, soft_rows), plain, data),
         "ood_auroc": table,
         "ood_best_peer": peer,
@@ -306,7 +293,6 @@ def main() -> None:
     figures = {
         "aurc_vs_msp": risk["aurc"] / risk["aurc_msp"],
         "aurc_vs_knn": risk["aurc"] / risk["aurc_knn"],
-        "conformal_error": max(abs(got - float(asked)) for asked, got in first["conformal"].items()),
         "labels_ap_vs_cleanlab": min(case["ours"] / case["cleanlab"] for case in by_labels.values()),
         "ood_auroc_minus_best_peer": min(found["ood_margin"] for found in by_images.values()),
     }

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from quality import EXPERIMENTS
 from sklearn.datasets import load_digits
-from training_cost import half_width
 
 from protoattend.datasets import catalogue as datasets
 from protoattend.errors import UserError
+from protoattend.reproduce.networks import half_width
 
 OTHERS = ("mnist", "notmnist", "fruits")
 

@@ -13,6 +13,12 @@ from sklearn.datasets import load_digits, load_wine
 from protoattend import ProtoAttendClassifier, Recipe
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the files of slow tests: one that came last would keep a single process busy at the end."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
+
+
 @pytest.fixture(autouse=True)
 def close_figures() -> Iterator[None]:
     """Figures that a test leaves open would pile up until matplotlib warns."""

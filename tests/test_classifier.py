@@ -102,7 +102,7 @@ def test_every_strategy_learns(candidates: str, normalize: str, wine: Any) -> No
         candidates=candidates,
         normalize=normalize,
         n_candidates=None,
-        max_epochs=40,
+        max_epochs=8,
         random_state=0,
         verbose=0,
     ).fit(*wine)
@@ -112,7 +112,7 @@ def test_every_strategy_learns(candidates: str, normalize: str, wine: Any) -> No
 @pytest.mark.parametrize("objective", ["joint", "self+prototype", "annealed", "prototype"])
 def test_objectives_and_regularisers_train(objective: str, wine: Any) -> None:
     classifier = ProtoAttendClassifier(
-        objective=objective, lambda_sparse=1e-3, lambda_conf=0.1, max_epochs=40, random_state=0, verbose=0
+        objective=objective, lambda_sparse=1e-3, lambda_conf=0.1, max_epochs=8, random_state=0, verbose=0
     ).fit(*wine)
     assert classifier.score(*wine) > 0.85
     assert {"sparse", "conf"} <= set(classifier.history_[0].losses)

@@ -264,7 +264,7 @@ def test_texts_need_a_tokenizer(words: Any, digits: Any) -> None:
 def test_tables(wine: Any) -> None:
     X, y = wine
     for encoder in (frozen(nn.Linear(13, 20)), fine_tuned(nn.Linear(13, 20), learning_rate=1e-3)):
-        assert ProtoAttendClassifier(encoder, **FEW | {"max_epochs": 40}).fit(X, y).score(X, y) > 0.9
+        assert ProtoAttendClassifier(encoder, **FEW).fit(X, y).score(X, y) > 0.9
 
 
 # -- save and load ----------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "protoattend"
 ROOMS = [
     "errors", "arguments", "setting_checks", "files", "folders", "viz", "parallel", "core", "data", "encoders",
     "config", "datasets", "database", "training", "explain", "uncertainty", "monitoring", "data_quality", "old_formats",
-    "io", "estimator", "classifier", "baselines", "app",
+    "io", "estimator", "classifier", "baselines", "reproduce", "app",
 ]  # fmt: skip
 FILES = sorted(
     path for path in SOURCE.rglob("*.py") if path.parent != SOURCE or path.stem not in ("__init__", "__main__")

@@ -23,7 +23,7 @@ BY_DESIGN = {"check_sample_weight_equivalence_on_dense_data": "copies of a row a
 
 @pytest.mark.filterwarnings("ignore")
 @parametrize_with_checks(
-    [ProtoAttendClassifier(max_epochs=12, batch_size=32, random_state=0, verbose=0)],
+    [ProtoAttendClassifier(max_epochs=4, batch_size=32, random_state=0, verbose=0)],
     expected_failed_checks=lambda estimator: ROUNDING | BY_DESIGN,
 )
 def test_scikit_learn_checks(estimator: Any, check: Any) -> None:

@@ -121,7 +121,7 @@ def test_every_strategy_learns_with_weights(candidates: str, normalize: str, win
     X, y = wine
     weights = 10 ** np.random.default_rng(0).uniform(-1, 1, len(y))
     classifier = ProtoAttendClassifier(
-        candidates=candidates, normalize=normalize, max_epochs=40, random_state=0, verbose=0
+        candidates=candidates, normalize=normalize, max_epochs=8, random_state=0, verbose=0
     ).fit(X, y, sample_weight=weights)
     assert classifier.score(X, y, sample_weight=weights) > 0.9
 
@@ -136,7 +136,7 @@ def test_everything_at_once(candidates: str, wine: Any) -> None:
         class_weight="balanced",
         lambda_conf=0.1,
         lambda_sparse=1e-3,
-        max_epochs=40,
+        max_epochs=12,
         random_state=0,
         verbose=0,
     ).fit(X, y, sample_weight=weights)

@@ -84,11 +84,13 @@ def test_explain_on_the_console(place: Path) -> None:
     assert succeeded("explain", place / "wine-model", place / "wine-new.csv").count("confidence") == 10
 
 
-def test_with_excerpts_a_classifier_explains_when_its_images_are_gone(place: Path, tmp_path: Path) -> None:
+def test_a_classifier_explains_and_reports_when_its_images_are_gone(place: Path, tmp_path: Path) -> None:
     shutil.copytree(place / "digits", tmp_path / "digits")
-    succeeded("fit", tmp_path / "digits", "--epochs", 1, "--excerpts", "--to", tmp_path / "model")
+    succeeded("fit", tmp_path / "digits", "--epochs", 1, "--to", tmp_path / "model")
     shutil.rmtree(tmp_path / "digits")
-    page = tmp_path / "why.html"
+    page, report = tmp_path / "why.html", tmp_path / "report.html"
+    succeeded("report", tmp_path / "model", "--data", place / "digits", "--out", report)
+    assert report.read_text().count("data:image/png") > 1
     succeeded("explain", tmp_path / "model", place / "digits", "--row", 0, "--out", page)
     assert page.read_text().count("data:image/png") > 1
 

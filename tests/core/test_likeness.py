@@ -77,7 +77,8 @@ def test_prototypes_become_alike_and_decisions_stay_as_good(few_digits: Any) -> 
     X, y = few_digits
     alike = []
     for likeness in (0.0, 0.1):
-        clf = ProtoAttendClassifier(recipe=Recipe(likeness=likeness), random_state=0, verbose=0).fit(X[:300], y[:300])
+        clf = ProtoAttendClassifier(recipe=Recipe(likeness=likeness), max_epochs=15, random_state=0, verbose=0)
+        clf.fit(X[:300], y[:300])
         heaviest = [e.prototypes[0].index for e in clf.explain(X[300:], top=1)]
         assert clf.score(X[300:], y[300:]) > 0.85
         alike.append(np.linalg.norm(X[heaviest] - X[300:], axis=(1, 2)).mean())

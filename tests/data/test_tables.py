@@ -14,6 +14,8 @@ from protoattend import ProtoAttendClassifier
 from protoattend.data.tables import Column, TableInputs
 from protoattend.errors import BadCell, UserError
 
+pytestmark = pytest.mark.filterwarnings("ignore:a column in which no two rows are alike")
+
 
 def mixed(n: int = 60, seed: int = 0) -> pd.DataFrame:
     rng = np.random.default_rng(seed)
@@ -143,3 +145,50 @@ def test_cells_that_are_no_values() -> None:
     column = np.array(["a", None, np.nan, ["a"]], dtype=object)
     with pytest.raises(BadCell, match="'things' has a list at row 3"):
         TableInputs.fit(pd.DataFrame({"things": column}))
+
+
+class TestIdentifiers:
+    """Columns in which no two rows are alike."""
+
+    def people(self, n: int = 60) -> tuple[pd.DataFrame, np.ndarray]:
+        rng = np.random.default_rng(0)
+        age = rng.normal(40, 9, n)
+        table = pd.DataFrame({"number": np.arange(n) + 17, "name": [f"p{i}" for i in range(n)], "age": age})
+        return table, np.where(age > 40, "old", "young")
+
+    def test_they_are_shown_but_not_read(self) -> None:
+        X, _ = self.people()
+        with pytest.warns(UserWarning, match="identifies them: \\['name', 'number'\\]"):
+            inputs = TableInputs.fit(X)
+        source = inputs.source(X)
+        assert inputs.form() == TableInputs.fit(X[["age"]]).form()
+        np.testing.assert_array_equal(inputs.tensor(source), TableInputs.fit(X[["age"]]).source(X[["age"]]))
+        assert inputs.preview(source[3])["name"] == "p3"
+        assert inputs.preview(source[3])["number"] == "20"
+
+    def test_new_rows_may_have_others_or_none(self, tmp_path: Path) -> None:
+        X, y = self.people()
+        with pytest.warns(UserWarning, match="only identifies"):
+            classifier = ProtoAttendClassifier(max_epochs=2, random_state=0, verbose=0).fit(X, y)
+        new = X.assign(name="someone", number=-1)
+        np.testing.assert_array_equal(classifier.predict_proba(new), classifier.predict_proba(X))
+        np.testing.assert_array_equal(classifier.predict_proba(X[["age"]]), classifier.predict_proba(X))
+        (explained,) = classifier.explain(new[:1])
+        assert explained.preview["name"] == "(new)"
+        assert explained.prototypes[0].preview["name"] == f"p{explained.prototypes[0].index}"
+        classifier.save(tmp_path / "people")
+        loaded = ProtoAttendClassifier.load(tmp_path / "people")
+        np.testing.assert_array_equal(loaded.predict_proba(X), classifier.predict_proba(X))
+
+    def test_what_is_asked_for_stays(self) -> None:
+        X, _ = self.people()
+        with pytest.warns(UserWarning, match="\\['number'\\]"):
+            inputs = TableInputs.fit(X, categorical=["name"])
+        assert [column.name for column in inputs.learned] == ["age", "name"]
+
+    @pytest.mark.filterwarnings("error")
+    def test_few_rows_numbers_that_do_not_count_and_a_table_of_nothing_else_stay(self) -> None:
+        X, _ = self.people()
+        for table in (X[:19], X[["age"]], X[["name"]], X.assign(number=X.number**2)[["number", "age"]], X[["number"]]):
+            inputs = TableInputs.fit(table)
+            assert inputs.learned == inputs.columns

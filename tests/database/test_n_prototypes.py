@@ -45,6 +45,21 @@ def test_the_temperature_is_the_highest_that_suffices(some: tuple[torch.Tensor, 
     assert naive_median(queries / temperature, keys) <= most < naive_median(queries / (STEP * temperature), keys)
 
 
+def test_held_out_rows_are_counted_where_there_are_enough(some: tuple[torch.Tensor, torch.Tensor]) -> None:
+    queries, keys = some
+    queries = queries.clone()
+    queries[:150] *= 4  # rows that training has seen, and that find fewer prototypes
+
+    def temperature(held_out: torch.Tensor | None) -> float:
+        return temperature_for(queries, keys, torch.ones(len(keys)), 5, held_out=held_out)
+
+    new, too_few = torch.arange(150, 300), torch.arange(290, 300)
+    assert (
+        naive_median(queries[new] / temperature(new), keys) <= 5 < naive_median(queries[new] / temperature(None), keys)
+    )
+    assert temperature(too_few) == temperature(None)
+
+
 def test_a_row_of_weight_two_counts_like_the_row_twice(some: tuple[torch.Tensor, torch.Tensor]) -> None:
     queries, keys = (part[:200] for part in some)
     counts = torch.ones(200)

@@ -12,7 +12,7 @@ import torch
 
 from protoattend import ProtoAttendClassifier
 from protoattend.core.sparsemax import sparsemax
-from protoattend.database.readings import Readings, choose_readings
+from protoattend.database.readings import SAY, Readings, choose_readings
 from protoattend.database.search import attend
 from protoattend.database.searchable import Searchable
 
@@ -116,20 +116,35 @@ def test_a_condensed_database_has_readings_of_its_own_and_an_edited_one_keeps_th
     assert database.readings == before
 
 
-def test_temperatures_suit_the_rows_they_are_chosen_on(wine_classifier: ProtoAttendClassifier) -> None:
-    database = wine_classifier.database_
+def test_temperatures_are_the_most_likely_of_rows_decided_as_later_ones_are(
+    wine_classifier: ProtoAttendClassifier,
+) -> None:
+    database = copy.deepcopy(wine_classifier.database_)
     held_out = torch.arange(0, len(database), 9)
     chosen = choose_readings(database, held_out)
-    others = database.without(database.indices[held_out.numpy()])
+    everyone, counts = torch.arange(len(database)), torch.ones(len(database))
+    seen = ~torch.isin(everyone, held_out)
+    counts[seen] = SAY / int(seen.sum())  # all are asked: wine has fewer rows than that is limited to
+    labels = database.rows.labels
 
-    def loss(readings: Readings) -> float:
-        others.readings = readings
-        found = others.decide(database.rows.queries[held_out])
-        rows = torch.arange(len(held_out))
-        own = found.flat_mass[rows, database.rows.labels[held_out]]
-        return float(-own.clamp(min=1e-9).log().mean())
+    def loss(readings: Readings) -> tuple[float, float]:
+        """Return those of the flat reading and of probabilities, every row decided by all but itself."""
+        database.readings = readings
+        found = database.decide(database.rows.queries, own=everyone)
+        probabilities = (found.logits.double() / readings.probability_temperature).softmax(1)
+        wrong = 1 / (float(counts.sum()) + 2)
+        losses = []
+        for shares in (found.flat_mass, probabilities):
+            target = torch.full_like(shares, wrong / (shares.shape[1] - 1))
+            target[everyone, labels] = 1 - wrong
+            losses.append(float(-(target * shares.clamp(min=1e-9).log()).sum(1) @ counts.double()))
+        return losses[0], losses[1]
 
-    assert loss(chosen) <= loss(Readings(8 * chosen.flat_temperature)) + 1e-6
+    least = loss(chosen)
+    for factor in (0.5, 0.9, 1.1, 2.0):
+        others = loss(Readings(chosen.flat_temperature * factor**3, chosen.probability_temperature * factor))
+        assert least[0] <= others[0] + 1e-6
+        assert least[1] <= others[1] + 1e-6
 
 
 def test_a_person_makes_a_candidate_typical(wine_classifier: ProtoAttendClassifier) -> None:

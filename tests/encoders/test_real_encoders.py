@@ -41,7 +41,7 @@ def test_a_missing_package_is_named_with_its_command() -> None:
     assert real.missing(("json", "no_such_package"))
     assert not real.missing(("json",))
     with pytest.raises(UserError, match=r"pip install -c constraints\.txt --no-deps no-such-package"):
-        real._require(("no_such_package",))
+        real.require(("no_such_package",))
 
 
 @needs_texts

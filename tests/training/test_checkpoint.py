@@ -5,20 +5,19 @@ from __future__ import annotations
 import os
 import random
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from sklearn.base import clone
 from sklearn.datasets import load_digits, load_wine
 from typer.testing import CliRunner
 
 from protoattend import ProtoAttendClassifier, Recipe
 from protoattend.app.cli import app
-from protoattend.config import Settings
+from protoattend.config import CANDIDATES, Settings
 from protoattend.core.model import ProtoAttend
 from protoattend.errors import BadFile, UserError
 from protoattend.training import checkpoint
@@ -29,6 +28,7 @@ from protoattend.training.loop import train
 from protoattend.training.losses import plain_terms
 
 from ..plans import plan
+from . import killable
 
 PARAMS: dict[str, Any] = {"max_epochs": 6, "random_state": 0, "verbose": 0, "batch_size": 32}
 
@@ -60,18 +60,21 @@ def stopped_at(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(FileCheckpointer, name, falling)
 
 
+@pytest.fixture(scope="module", params=CANDIDATES)
+def whole(request: Any, wine: Any) -> ProtoAttendClassifier:
+    """A training of each strategy that nothing has stopped."""
+    return ProtoAttendClassifier(**PARAMS, candidates=request.param).fit(*wine)
+
+
 @pytest.mark.parametrize("step", [1, 3, 4, 5, 9, 23])
-@pytest.mark.parametrize("candidates", ["in-batch", "sampled", "bank"])
 def test_it_goes_on_to_the_same_weights(
-    candidates: str, step: int, wine: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    whole: ProtoAttendClassifier, step: int, wine: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    params = PARAMS | {"candidates": candidates}
-    whole = ProtoAttendClassifier(**params).fit(*wine)
     with monkeypatch.context() as patched:
         stopped_at(step, patched)
         with pytest.raises(StopError):
-            ProtoAttendClassifier(**params).fit(*wine, checkpoint_to=Checkpoints(tmp_path, every=1))
-    again = ProtoAttendClassifier(**params).fit(*wine, resume_from=tmp_path)
+            clone(whole).fit(*wine, checkpoint_to=Checkpoints(tmp_path, every=1))
+    again = clone(whole).fit(*wine, resume_from=tmp_path)
     assert same_weights(again, whole)
     assert [r.losses for r in again.history_] == [r.losses for r in whole.history_]
     assert again.history_.best_epoch == whole.history_.best_epoch
@@ -104,57 +107,28 @@ def test_augmentation_dropout_and_an_unknown_seed(tmp_path: Path, monkeypatch: p
     assert same_weights(*results), "what was drawn from no seed goes on from the seed in the checkpoint"
 
 
-SCRIPT = """
-import sys
-import torch
-from sklearn.datasets import load_digits
-from protoattend import ProtoAttendClassifier, Recipe
-from protoattend.config import Settings
-from protoattend.training.checkpoint import Checkpoints
-
-torch.set_num_threads(1)
-X, y = load_digits(return_X_y=True)
-folder, how = sys.argv[1:]
-places = {"checkpoint_to": Checkpoints(folder, every=3)} if how == "start" else {"resume_from": folder}
-clf = ProtoAttendClassifier(candidates="bank", max_epochs=4, random_state=0, verbose=0)
-print("ready", flush=True)
-clf.fit(X.reshape(-1, 8, 8), y, **places)
-clf.save(sys.argv[1] + "-model")
-"""
-
-
 @pytest.mark.slow
 def test_a_killed_process(tmp_path: Path) -> None:
     """Kill -9 at random moments, again and again, until it comes through."""
-
-    def start(how: str) -> subprocess.Popen[str]:
-        environment = os.environ | {"OMP_NUM_THREADS": "1"}
-        command = [sys.executable, "-c", SCRIPT, str(tmp_path / "run"), how]
-        process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
-        return process
-
+    places = tmp_path / "run", tmp_path / "model"
     chance = random.Random(time.time_ns())
     kills = 0
-    process = start("start")
+    process = killable.started(killable.train, *places)
     while not (tmp_path / "run" / FILE).exists():
         time.sleep(0.01)
     while kills < 4:
-        time.sleep(chance.uniform(0.0, 0.8))
-        if process.poll() is not None:
+        time.sleep(chance.uniform(0.0, 0.3))
+        if process.exitcode is not None:
             break
         process.kill()
-        process.wait()
+        process.join()
         kills += 1
-        process = start("resume")
-    assert process.wait() == 0
+        process = killable.started(killable.go_on, *places)
+    process.join()
+    assert process.exitcode == 0
     assert kills
-    X, y = load_digits(return_X_y=True)
-    torch.set_num_threads(1)
-    whole = ProtoAttendClassifier(candidates="bank", max_epochs=4, random_state=0, verbose=0)
-    whole.fit(X.reshape(-1, 8, 8), y)
-    assert same_weights(ProtoAttendClassifier.load(f"{tmp_path / 'run'}-model"), whole)
+    whole = killable.with_a_bank().fit(*killable.some_digits())
+    assert same_weights(ProtoAttendClassifier.load(tmp_path / "model"), whole)
 
 
 def test_ctrl_c_saves_and_says_how_to_go_on(wine: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,6 @@ from typing import Any, ClassVar
 
 import pytest
 import torch
-import torch.multiprocessing as mp
 from sklearn.datasets import load_wine
 from torch import Tensor, nn
 
@@ -32,9 +31,13 @@ from protoattend.training.setup import set_up
 from protoattend.training.workers import spawned
 
 from ..plans import plan
+from . import killable
+from .deaths import failing, killed
 from .strategies import strategy_over
 
 N, B, WIDTH = 48, 12, 5
+KINDS = [("in-batch", "sparsemax"), ("sampled", "softmax"), ("bank", "sparsemax")]
+DEFAULT, *OTHERS = CANDIDATES
 CONFIG = plan(batch_size=B, max_epochs=2, lambda_sparse=0.1, lambda_conf=0.1, learning_rate=0.01)
 DATA = Labelled(
     torch.randn(N, WIDTH, generator=torch.Generator().manual_seed(1), dtype=torch.float64), torch.arange(N) % 3
@@ -57,27 +60,6 @@ def trained(candidates: str, normalize: str) -> dict[str, Tensor]:
     return weights | {"losses": torch.tensor([list(record.losses.values()) for record in history])}
 
 
-def _train_and_tell(candidates: str, normalize: str, answers: Any) -> None:
-    answers.put({name: value.numpy() for name, value in trained(candidates, normalize).items()})
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("candidates", "normalize"), [("in-batch", "sparsemax"), ("sampled", "softmax"), ("bank", "sparsemax")]
-)
-def test_two_processes_train_as_one(candidates: str, normalize: str) -> None:
-    alone = trained(candidates, normalize)
-    answers = mp.get_context("spawn").Queue()
-    with spawned(2, _train_and_tell, (candidates, normalize, answers)):
-        assert ranks() == Ranks(0, 2)
-        first = trained(candidates, normalize)
-        second = {name: torch.from_numpy(value) for name, value in answers.get(timeout=60).items()}
-    assert ranks() == Ranks(0, 1)
-    for name, value in alone.items():
-        torch.testing.assert_close(first[name], value, rtol=1e-6, atol=1e-9)
-        assert torch.equal(first[name], second[name]), "both end with the same weights"
-
-
 def reencoded() -> dict[str, Tensor]:
     """Take one step with most candidates encoded without gradient, and return the gradients."""
     model = make_model("sparsemax")
@@ -92,30 +74,11 @@ def reencoded() -> dict[str, Tensor]:
     }
 
 
-@pytest.mark.slow
-def test_candidates_are_encoded_anew_in_shares() -> None:
-    alone = reencoded()
-    with spawned(2, reencoded, ()):
-        together = reencoded()
-    assert alone.keys() == together.keys()
-    for name, gradient in alone.items():
-        torch.testing.assert_close(together[name], gradient, rtol=1e-6, atol=1e-9)
-
-
 ODD = 7  # rows, which two processes cannot share evenly
 
 
 def encoded() -> Encoded:
     return encode_together(make_model("softmax"), DATA.samples[:ODD])
-
-
-@pytest.mark.slow
-def test_a_database_is_encoded_in_shares() -> None:
-    alone = encoded()
-    with spawned(2, encoded, ()):
-        together = encoded()
-    for name in ("queries", "keys", "values"):
-        torch.testing.assert_close(getattr(together, name), getattr(alone, name))
 
 
 class Doubling(nn.Module):
@@ -133,63 +96,122 @@ def features() -> Tensor:
     return setup.prepared.everything.samples
 
 
-@pytest.mark.slow
-def test_features_of_a_frozen_encoder_are_computed_in_shares() -> None:
-    alone = features()
+def gathered() -> tuple[Tensor, Tensor]:
+    """Gather two rows of each process, of which each wants something else; return them and our gradient."""
+    rank = ranks().rank
+    x = torch.tensor([[1.0], [2.0]]) + 2 * rank
+    everything = gather(x.requires_grad_())
+    (everything * torch.tensor([[1.0], [2.0], [3.0], [4.0]]) * 10**rank).sum().backward()
+    assert x.grad is not None
+    return everything.detach(), x.grad
+
+
+def fitted(candidates: str, n_processes: int = 1, **places: Path) -> ProtoAttendClassifier:
+    clf = ProtoAttendClassifier(candidates=candidates, max_epochs=12, n_processes=n_processes, verbose=0)
+    return clf.fit(*load_wine(return_X_y=True), **places)
+
+
+def everything(folder: Path) -> dict[str, Any]:
+    """All that one process is asked for; starting another costs more than any of it."""
+    return {
+        "ranks": ranks(),
+        "trained": {kind: trained(*kind) for kind in KINDS},
+        "reencoded": reencoded(),
+        "encoded": encoded(),
+        "features": features(),
+        "rows": Doubling.rows,
+        "gathered": gathered(),
+        "fitted": {name: fitted(name, checkpoint_to=folder / name).model_.state_dict() for name in OTHERS},
+    }
+
+
+def _tell_everything(folder: Path, file: Path) -> None:
+    torch.save(everything(folder), file)
+
+
+Told = tuple[dict[str, Any], dict[str, Any], Path]
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> Told:
+    """What the first and the second of two processes have found, and the folder with their checkpoints."""
+    folder = tmp_path_factory.mktemp("two")
     Doubling.rows = 0
-    with spawned(2, features, ()):
-        together = features()
-    assert torch.equal(together, alone)
-    assert len(alone) / 2 <= Doubling.rows < 0.6 * len(alone)
-
-
-def _gather_and_tell(answers: Any) -> None:
-    x = torch.tensor([[3.0], [4.0]], requires_grad=True)
-    everything = gather(x)
-    (everything * torch.tensor([[10.0], [20.0], [30.0], [40.0]])).sum().backward()
-    assert x.grad is not None
-    answers.put((everything.tolist(), x.grad.tolist()))
+    with spawned(2, _tell_everything, (folder, folder / "told")):
+        first = everything(folder)
+    return first, torch.load(folder / "told", weights_only=False), folder
 
 
 @pytest.mark.slow
-def test_gather_carries_the_gradient_of_all() -> None:
-    answers = mp.get_context("spawn").Queue()
-    with spawned(2, _gather_and_tell, (answers,)):
-        x = torch.tensor([[1.0], [2.0]], requires_grad=True)
-        everything = gather(x)
-        (everything * torch.tensor([[1.0], [2.0], [3.0], [4.0]])).sum().backward()
-        theirs = answers.get(timeout=60)
-    assert everything.tolist() == [[1.0], [2.0], [3.0], [4.0]]
-    assert x.grad is not None
-    assert x.grad.tolist() == [[11.0], [22.0]], "what both losses ask of this process's part"
-    assert theirs == (everything.tolist(), [[33.0], [44.0]])
+def test_each_knows_its_place(told: Told) -> None:
+    first, second, _ = told
+    assert (first["ranks"], second["ranks"], ranks()) == (Ranks(0, 2), Ranks(1, 2), Ranks())
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("candidates", CANDIDATES)
-def test_the_estimator_on_two_processes(candidates: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_two_processes_train_as_one(kind: tuple[str, str], told: Told) -> None:
+    first, second = (process["trained"][kind] for process in told[:2])
+    for name, value in trained(*kind).items():
+        torch.testing.assert_close(first[name], value, rtol=1e-6, atol=1e-9)
+        assert torch.equal(first[name], second[name]), "both end with the same weights"
+
+
+@pytest.mark.slow
+def test_candidates_are_encoded_anew_in_shares(told: Told) -> None:
+    alone, together = reencoded(), told[0]["reencoded"]
+    assert alone.keys() == together.keys()
+    for name, gradient in alone.items():
+        torch.testing.assert_close(together[name], gradient, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.slow
+def test_a_database_is_encoded_in_shares(told: Told) -> None:
+    alone, together = encoded(), told[0]["encoded"]
+    for name in ("queries", "keys", "values"):
+        torch.testing.assert_close(getattr(together, name), getattr(alone, name))
+
+
+@pytest.mark.slow
+def test_features_of_a_frozen_encoder_are_computed_in_shares(told: Told) -> None:
+    alone = features()
+    assert torch.equal(told[0]["features"], alone)
+    assert len(alone) / 2 <= told[0]["rows"] < 0.6 * len(alone)
+
+
+@pytest.mark.slow
+def test_gather_carries_the_gradient_of_all(told: Told) -> None:
+    for process, gradient in zip(told[:2], ([[11.0], [22.0]], [[33.0], [44.0]]), strict=True):
+        all_rows, grad = process["gathered"]
+        assert all_rows.tolist() == [[1.0], [2.0], [3.0], [4.0]]
+        assert grad.tolist() == gradient, "what both losses ask of this process's part"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("candidates", OTHERS)
+def test_the_estimator_among_two_processes(candidates: str, told: Told) -> None:
+    first, second, folder = told
+    again = fitted(candidates, resume_from=folder / candidates)
+    assert again.score(*load_wine(return_X_y=True)) > 0.9
+    for name, value in again.model_.state_dict().items():
+        assert torch.equal(first["fitted"][candidates][name], value), "a checkpoint is as good for one process"
+        assert torch.equal(second["fitted"][candidates][name], value), "no seed was given, and yet both train the same"
+
+
+@pytest.mark.slow
+def test_the_estimator_starts_two_processes(tmp_path: Path) -> None:
+    clf = fitted(DEFAULT, n_processes=2, checkpoint_to=tmp_path / "run")
     X, y = load_wine(return_X_y=True)
-    params: dict[str, Any] = {"candidates": candidates, "max_epochs": 40, "verbose": 0, "n_processes": 2}
-    clf = ProtoAttendClassifier(**params).fit(X, y, checkpoint_to=tmp_path / "run")
     assert clf.score(X, y) > 0.9
     assert len(clf.database_) == len(y)
-    again = ProtoAttendClassifier(**params | {"n_processes": 1}).fit(X, y, resume_from=tmp_path / "run")
+    again = fitted(DEFAULT, resume_from=tmp_path / "run")
     for name, value in clf.model_.state_dict().items():
         assert torch.equal(again.model_.state_dict()[name], value)
     assert ranks() == Ranks()
 
 
-def _die() -> None:
-    gather(torch.zeros(1))
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def _fail() -> None:
-    raise ZeroDivisionError("of its own")
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(("work", "how"), [(_die, "exit code -9"), (_fail, "ZeroDivisionError: of its own")])
+@pytest.mark.parametrize(("work", "how"), [(killed, "exit code -9"), (failing, "ZeroDivisionError: of its own")])
 def test_a_process_that_dies_is_named(work: Any, how: str) -> None:
     def go_on() -> None:
         with spawned(2, work, ()):
@@ -203,19 +225,23 @@ def test_a_process_that_dies_is_named(work: Any, how: str) -> None:
 
 SCRIPT = """
 import os
+import sys
 from pathlib import Path
 from sklearn.datasets import load_wine
-from protoattend import ProtoAttendClassifier, frozen
+from protoattend import ProtoAttendClassifier
+from protoattend.app.cli import main
 
-X, y = load_wine(return_X_y=True)
-clf = ProtoAttendClassifier(max_epochs=3, verbose=0).fit(X, y)
+clf = ProtoAttendClassifier(max_epochs=3, verbose=0).fit(*load_wine(return_X_y=True))
 Path(os.environ['RANK']).write_text(clf.database_.fingerprint)
+sys.argv = 'protoattend fit wine.csv --target target --epochs 3 --to wine'.split()
+main()
 """
 
 
 @pytest.mark.slow
-def test_a_script_under_torchrun(tmp_path: Path) -> None:
+def test_a_script_and_the_command_line_under_torchrun(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(SCRIPT)
+    load_wine(as_frame=True).frame.to_csv(tmp_path / "wine.csv", index=False)
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--standalone", "script.py"]
     run = subprocess.run(
         command, cwd=tmp_path, capture_output=True, text=True, timeout=300, env=os.environ | {"OMP_NUM_THREADS": "1"}
@@ -224,6 +250,8 @@ def test_a_script_under_torchrun(tmp_path: Path) -> None:
     assert (tmp_path / "0").read_text() == (tmp_path / "1").read_text(), (
         "no seed was given, and yet both train the same model"
     )
+    clf = ProtoAttendClassifier.load(tmp_path / "wine")
+    assert len(clf.database_) == len(load_wine().target)
 
 
 def test_shares_of_a_batch() -> None:
@@ -247,73 +275,17 @@ def test_going_on_with_other_processes(monkeypatch: pytest.MonkeyPatch) -> None:
         found.batch_size()
 
 
-DYING = """
-import os, signal
-from sklearn.datasets import load_digits
-from protoattend import ProtoAttendClassifier, frozen
-from protoattend.database.encode import encode_together
-from protoattend.errors import UserError
-from protoattend.training.setup import set_up
-
-X, y = load_digits(return_X_y=True)
-calls = []
-
-def augment(images, generator):
-    calls.append(1)
-    if os.environ.get('RANK') == '1' and len(calls) == 30:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return images
-
-clf = ProtoAttendClassifier(max_epochs=3, augment=augment, random_state=0, verbose=0)
-try:
-    clf.fit(X.reshape(-1, 8, 8), y, **{'resume_from' if os.path.exists('run') else 'checkpoint_to': 'run'})
-    print('epochs', len(clf.history_))
-except UserError as error:
-    print(error)
-"""
-
-
 @pytest.mark.slow
 def test_a_process_that_dies_in_training_leaves_a_checkpoint(tmp_path: Path) -> None:
-    (tmp_path / "script.py").write_text(DYING)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    together = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "script.py"],
-            cwd=tmp_path,
-            stdout=subprocess.PIPE,
-            text=True,
-            env=os.environ | together | {"RANK": str(rank), "LOCAL_RANK": str(rank)},
-        )
-        for rank in range(2)
-    ]
-    first, _ = (process.communicate(timeout=300)[0] for process in processes)
-    assert processes[1].returncode == -signal.SIGKILL
-    assert "one could not be reached" in first
-    assert "go on from the last checkpoint with resume_from" in first
-    alone = subprocess.run(
-        [sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=True
-    )
-    assert alone.stdout.strip() == "epochs 3"
-
-
-@pytest.mark.slow
-def test_the_command_line_under_torchrun(tmp_path: Path) -> None:
-    load_wine(as_frame=True).frame.to_csv(tmp_path / "wine.csv", index=False)
-    start = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--standalone"]
-    fit = ["-m", "protoattend", "fit", "wine.csv", "--target", "target", "--epochs", "12", "--to", "wine"]
-    run = subprocess.run(
-        start + fit,
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-        check=False,
-    )
-    assert run.returncode == 0, run.stderr
-    clf = ProtoAttendClassifier.load(tmp_path / "wine")
-    assert len(clf.database_) == len(load_wine().target)
+    processes = [killable.started(killable.train_until_the_second_dies, rank, port, tmp_path) for rank in range(2)]
+    for process in processes:
+        process.join(300)
+    assert [process.exitcode for process in processes] == [0, -signal.SIGKILL]
+    told = (tmp_path / "told").read_text()
+    assert "one could not be reached" in told
+    assert "go on from the last checkpoint with resume_from" in told
+    alone = killable.dying_at(None).fit(*killable.some_digits(), resume_from=tmp_path / "run")
+    assert len(alone.history_) == 3

@@ -1,13 +1,12 @@
-"""Weighted rows train as so many copies would; undersampled classes take turns; validation metrics what is trained."""
+"""Weighted rows train as so many copies would, in every term of the loss and with every strategy."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
 from protoattend.config import CANDIDATES
@@ -15,36 +14,13 @@ from protoattend.core.candidates import in_batch
 from protoattend.core.mixup import Mix
 from protoattend.core.model import ProtoAttend
 from protoattend.core.objectives import OBJECTIVES
-from protoattend.data.inputs import fit_inputs
-from protoattend.data.labels import Classes
-from protoattend.training import prepared as ready
-from protoattend.training.batches import Batch, Labelled
+from protoattend.training.batches import Batch
 from protoattend.training.candidates import InBatch
-from protoattend.training.evaluation import evaluate_plain, evaluate_with_prototypes, refresh_batch_norm
-from protoattend.training.loop import train
 from protoattend.training.losses import plain_terms, prototype_terms
 
 from ..plans import plan
 from .strategies import strategy_over
-
-N, WIDTH, C = 10, 6, 3
-COUNTS = torch.tensor([1, 3, 1, 2, 5, 1, 1, 4, 2, 1])
-COPIES = torch.repeat_interleave(torch.arange(N), COUNTS)
-ALL = torch.arange(N)
-
-
-def generator(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
-
-
-def make_data() -> Labelled:
-    return Labelled(torch.randn(N, WIDTH, generator=generator(), dtype=torch.float64), ALL % C)
-
-
-def make_model(normalize: str = "sparsemax") -> ProtoAttend:
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        return ProtoAttend(nn.Flatten(), C, in_features=WIDTH, d_att=4, d_out=5, normalize=normalize).double()
+from .weighted import ALL, COPIES, COUNTS, N, generator, make_data, make_model
 
 
 def gradients(model: ProtoAttend, terms: dict[str, Tensor]) -> list[Tensor | None]:
@@ -186,181 +162,3 @@ def test_two_or_three_rows_are_not_blended_as_each_needs_a_candidate(n_rows: int
     blended = terms(model, Batch(data.samples, data.labels, rows, mix), 0.0)
     pure = terms(model, Batch(data.samples, data.labels, rows, None), 0.0)
     assert {name: term.item() for name, term in blended.items()} == {name: term.item() for name, term in pure.items()}
-
-
-def test_the_rows_of_an_epoch() -> None:
-    labels = torch.tensor([0] * 40 + [1] * 10)
-    plain = Labelled(labels, labels)
-    assert plain.rows_of_an_epoch == 50
-    assert torch.equal(plain.shuffled(generator(3)), torch.randperm(50, generator=generator(3)))
-    under = Labelled(labels, labels, None, torch.where(labels == 0, 0.25, 1.0).double())
-    assert under.rows_of_an_epoch == 20
-    source = generator()
-    epochs = [under.shuffled(source) for _ in range(30)]
-    for rows in epochs:
-        assert torch.bincount(labels[rows]).tolist() == [10, 10]
-        assert len(rows.unique()) == 20
-        assert rows.tolist() != sorted(rows.tolist())
-    assert len(torch.cat(epochs).unique()) == 50, "every row gets its turn"
-
-
-def test_training_draws_undersampled_batches() -> None:
-    labels = torch.tensor([0] * 40 + [1] * 10)
-    data = Labelled(torch.randn(50, WIDTH, generator=generator()), labels, None, torch.where(labels == 0, 0.25, 1.0))
-    seen: list[Tensor] = []
-
-    def terms(model: ProtoAttend, batch: Batch, progress: float) -> dict[str, Tensor]:
-        seen.append(batch.rows)
-        return plain_terms(plan())(model, batch, progress)
-
-    history = train(
-        make_model().float(),
-        data,
-        plan(batch_size=10, max_epochs=8),
-        loss_terms=terms,
-        evaluate=None,
-        seed=0,
-    )
-    assert (len(history), len(seen)) == (8, 16), "two batches an epoch"
-    for first, second in zip(seen[::2], seen[1::2], strict=True):
-        assert torch.bincount(labels[torch.cat([first, second])]).tolist() == [10, 10]
-    assert len(torch.cat(seen).unique()) > 40
-
-
-@pytest.mark.parametrize("normalize", ["softmax", "sparsemax"])
-def test_validation_measures_are_those_of_copies(normalize: str) -> None:
-    data, model = make_data(), make_model(normalize)
-    validation = Labelled(torch.randn(N, WIDTH, generator=generator(1), dtype=torch.float64), ALL.flip(0) % C)
-    counts = COUNTS.flip(0)
-    again = torch.repeat_interleave(ALL, counts)
-    weighted = evaluate_with_prototypes(
-        model,
-        Labelled(validation.samples, validation.labels, counts.float()),
-        Labelled(data.samples, data.labels, COUNTS.double()),
-    )
-    repeated = evaluate_with_prototypes(model, validation.at(again), data.at(COPIES))
-    assert weighted.self_accuracy == pytest.approx(repeated.self_accuracy)
-    assert weighted.prototype_accuracy == pytest.approx(repeated.prototype_accuracy)
-    plain = evaluate_plain(model, Labelled(validation.samples, validation.labels, counts.float()))
-    assert plain.self_accuracy == plain.prototype_accuracy == pytest.approx(repeated.self_accuracy)
-
-
-def test_validation_attends_to_weighted_candidates() -> None:
-    """One candidate of each label, equally near: the heavier one decides."""
-    model = make_model("softmax")
-    with torch.no_grad():
-        model.query[0].weight.zero_()
-        model.query[0].bias.zero_()  # all scores are 0
-    candidates = make_data().at(torch.tensor([0, 1, 2]))
-    values = model.decision(model.encode(candidates.samples).values)
-    for heavy in range(3):
-        weights = torch.ones(3, dtype=torch.float64)
-        weights[heavy] = 1e6
-        validation = Labelled(candidates.samples, values[heavy].argmax().expand(3))
-        found = evaluate_with_prototypes(model, validation, Labelled(candidates.samples, candidates.labels, weights))
-        assert found.prototype_accuracy == 1
-
-
-def test_the_standard_error_is_that_of_weighted_samples() -> None:
-    model = make_model()
-    samples, labels = torch.zeros(4, WIDTH, dtype=torch.float64), torch.zeros(4, dtype=torch.long)
-    for weights, n in ((None, 4), ([7.0] * 4, 4), ([1.0, 0.0, 0.0, 0.0], 1), ([3.0, 1.0, 1.0, 1.0], 3)):
-        data = Labelled(samples, labels, None if weights is None else torch.tensor(weights))
-        assert evaluate_plain(model, data).n_samples == n
-
-
-def test_accuracy_never_rounds_above_one() -> None:
-    """Above one, its standard error would be no real number."""
-    model = make_model().float()
-    ratios = []
-    for n in range(2, 200):
-        weights = 9 * torch.rand(n, generator=generator(n)) + 0.01
-        x = torch.randn(n, WIDTH, generator=generator())
-        metrics = evaluate_plain(model, Labelled(x, model.self_logits(x).argmax(1), weights))
-        assert metrics.self_accuracy == pytest.approx(1)
-        assert metrics.self_accuracy <= 1
-        ratios.append(float(torch.ones(n) @ weights / weights.sum()))
-    assert max(ratios) > 1, "which it would be"
-
-
-def test_batch_norm_is_refreshed_on_what_is_drawn() -> None:
-    """Of 400 zeros and 100 ones, with a quarter of the zeros kept, half of what is drawn are ones."""
-    labels = torch.tensor([0] * 400 + [1] * 100)
-    samples = labels[:, None].float().expand(-1, WIDTH)
-    model = ProtoAttend(nn.BatchNorm1d(WIDTH), 2, in_features=WIDTH)
-    means = []
-    for shares in (None, torch.where(labels == 0, 0.25, 1.0)):
-        refresh_batch_norm(model, Labelled(samples, labels, None, shares), 25)
-        means.append(float(model.encoder.running_mean[0]))
-    assert means == pytest.approx([0.2, 0.5])
-    assert model.encoder.momentum == 0.1
-
-
-def prepared(**params: Any) -> ready.Prepared:
-    X, y = np.arange(300.0)[:, None], np.array(["rare"] * 50 + ["usual"] * 250)
-    defaults = {"learn_inputs": fit_inputs, "validation_fraction": 0.2, "generator": generator()}
-    return ready.prepare(X, y, **{**defaults, **params})
-
-
-def test_validation_keeps_its_rows_and_the_database_is_undersampled() -> None:
-    plain, under = prepared(), prepared(undersample={"usual": 0.4})
-    assert plain.validation is not None
-    assert under.validation is not None
-    assert torch.equal(plain.validation.samples, under.validation.samples)
-    assert torch.bincount(under.validation.labels).tolist() == [10, 50]
-    assert (plain.sample_weight == 1).all()
-    assert set(under.sample_weight.tolist()) == {0.0, 1.0}
-    assert [int(under.sample_weight[:50].sum()), int(under.sample_weight[50:].sum())] == [50, 100]
-    assert torch.bincount(under.validation_candidates(generator()).labels).tolist() == [40, 80]
-    assert under.train.rows_of_an_epoch == 120
-    again = prepared(undersample={"usual": 0.4}), prepared(undersample={"usual": 0.4}, generator=generator(1))
-    assert [np.array_equal(under.sample_weight, other.sample_weight) for other in again] == [True, False]
-
-
-def test_rows_of_weight_zero_are_nowhere() -> None:
-    weights = np.tile([0.0, 2.0, 0.5], 100)
-    found = prepared(sample_weight=weights, undersample={"usual": 0.5})
-    assert found.validation is not None
-    shown = found.inputs.columns[0]
-    kept = [(part.samples[:, 0] * shown.scale + shown.mean).round() for part in (found.train, found.validation)]
-    assert sorted(np.concatenate(kept).tolist()) == np.flatnonzero(weights).tolist()
-    for part, rows in zip((found.train, found.validation), kept, strict=True):
-        assert part.sample_weight is not None
-        assert part.sample_weight.tolist() == weights[rows.numpy().astype(int)].tolist()
-    chosen = found.sample_weight > 0
-    assert np.array_equal(found.sample_weight[chosen], weights[chosen])
-    assert int(chosen[50:].sum()) == round(0.5 * np.count_nonzero(weights[50:]))
-
-
-def test_validation_weighs_as_training_does() -> None:
-    """By weight, by the share of its class that is kept, and by the weight of its class."""
-    assert prepared(validation_fraction=0.0).validation_rows(torch.ones(2)) is None
-    plain = prepared().validation_rows(None)
-    assert plain is not None
-    assert plain.sample_weight is None
-    weights = np.where(np.arange(300) < 50, 3.0, 2.0)
-    everything = prepared(sample_weight=weights, undersample={"usual": 0.5}).validation_rows(torch.tensor([10.0, 0.1]))
-    assert everything is not None
-    assert everything.sample_weight is not None
-    torch.testing.assert_close(everything.sample_weight, torch.where(everything.labels == 0, 30.0, 0.1))
-    balanced = prepared().validation_rows(torch.tensor([2.0, 0.5]))
-    assert balanced is not None
-    assert balanced.sample_weight is not None
-    torch.testing.assert_close(balanced.sample_weight, torch.where(balanced.labels == 0, 2.0, 0.5))
-
-
-def test_balanced_class_weights_count_rows_as_they_are_drawn_and_weigh() -> None:
-    labels = torch.tensor([0] * 6 + [1] * 2)
-    classes, device = Classes(np.array(["a", "b"])), torch.device("cpu")
-    for weights, shares, counts in (
-        (None, None, [6, 2]),
-        (torch.tensor([1.0] * 6 + [2.0] * 2), None, [6, 4]),
-        (None, torch.where(labels == 0, 0.5, 1.0), [3, 2]),
-        (torch.tensor([4.0] * 6 + [3.0] * 2), torch.where(labels == 0, 0.25, 1.0), [6, 6]),
-    ):
-        found = ready.class_weights("balanced", Labelled(labels, labels, weights, shares), classes, device)
-        expected = sum(counts) / (2 * torch.tensor(counts).float())
-        torch.testing.assert_close(found, expected)
-    given = ready.class_weights({"b": 5}, Labelled(labels, labels), classes, device)
-    assert given is not None
-    assert given.tolist() == [1.0, 5.0]

@@ -91,3 +91,11 @@ def test_labels_are_read_where_the_file_has_them(folders: Any, people: Any, tmp_
     assert labelled.y is not None
     assert labelled.y.tolist() == y.tolist()
     assert Use.of(folders["table"]).read_if_labelled(tmp_path / "unlabelled.csv").y is None
+
+
+def test_its_address_is_told_as_json(folders: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("uvicorn.Server.run", lambda self, sockets: [one.close() for one in sockets])
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    port = free_port()
+    result = CliRunner().invoke(app, ["serve", str(folders["array"]), "--port", str(port), "--json"])
+    assert json.loads(result.stdout) == {"model": "array", "address": f"http://127.0.0.1:{port}/"}

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from protoattend import ProtoAttendClassifier
+from protoattend.errors import UserError
 
 jsonschema_rs = pytest.importorskip("jsonschema_rs", reason="it comes with schemathesis, of the extra [dev]")
 
@@ -149,3 +150,16 @@ def test_images_of_a_wrong_size_are_refused(serve: Any) -> None:
     )
     assert answer.status_code == 400
     assert "[-1, 1, 8, 8]" in answer.json()["error"]
+
+
+def test_plain_numbers_read_at_once_are_those_read_one_by_one(wine_classifier: Any) -> None:
+    from protoattend.app.server.limits import Limits
+    from protoattend.app.server.tensors import Tensor, source_of
+
+    row = [float(i) for i in range(13)]
+    at_once = source_of(wine_classifier.inputs_, [Tensor("X", (1, 13), "FP64", row)], Limits())
+    one_by_one = source_of(wine_classifier.inputs_, [Tensor("X", (1, 13), "FP64", [True, *row[1:]])], Limits())
+    np.testing.assert_array_equal(at_once[:, 1:], one_by_one[:, 1:])
+    for wrong in (10**400, 1e301):
+        with pytest.raises(UserError, match="cannot read"):
+            source_of(wine_classifier.inputs_, [Tensor("X", (1, 13), "FP64", [wrong, *row[1:]])], Limits())

@@ -21,7 +21,7 @@ def fit_baseline(clf: ProtoAttendClassifier, *, verbose: int) -> Callable[[Any],
     inputs, rows = clf.inputs_, clf.database_.rows
     plain = PlainClassifier(**clf.get_params(deep=False)).set_params(verbose=verbose)
     if isinstance(inputs, TableInputs):  # the rows are encoded already: numbers first, then the codes of categories
-        codes = [i for i, column in enumerate(inputs.columns) if column.kind == "category"]
+        codes = [i for i, column in enumerate(inputs.learned) if column.kind == "category"]
         plain.set_params(categorical_features=codes)
         if isinstance(clf.recipe, Recipe):
             plain.set_params(recipe=replace(clf.recipe, fixed_columns=None))
@@ -42,4 +42,6 @@ def _as_X(clf: ProtoAttendClassifier, source: np.ndarray) -> Any:
     inputs = clf.inputs_
     if isinstance(inputs, ImageInputs) and source.dtype == object:
         return ImageFiles(source, inputs.channels, inputs.height, inputs.width)
+    if isinstance(inputs, TableInputs):
+        return inputs.tensor(source).numpy()
     return source.tolist() if inputs.kind == "text" else source

@@ -24,6 +24,7 @@ VERBS = (
     "database",
     "datasets",
     "demo",
+    "reproduce",
 )
 
 app = typer.Typer(cls=Commands, no_args_is_help=True, pretty_exceptions_enable=False)

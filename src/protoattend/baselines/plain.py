@@ -10,16 +10,17 @@ import numpy as np
 import torch
 from sklearn.utils.validation import check_is_fitted
 
-from protoattend.config import Settings
+from protoattend.config import Settings, TrainingPlan
 from protoattend.data.samples import chunks
 from protoattend.encoders.build import rows_at_once
 from protoattend.estimator import Estimator
 from protoattend.parallel import threads
+from protoattend.training.budget import seconds_of_a_step, within_budget
 from protoattend.training.evaluation import evaluate_plain
 from protoattend.training.loop import train
-from protoattend.training.losses import plain_terms
+from protoattend.training.losses import LossTerms, plain_terms
 from protoattend.training.progress import progress_bar
-from protoattend.training.setup import draw_seed, seeded, set_up
+from protoattend.training.setup import Setup, draw_seed, seeded, set_up
 
 
 class PlainClassifier(Estimator):
@@ -86,15 +87,17 @@ class PlainClassifier(Estimator):
             setup = set_up(settings, X, y, sample_weight, generator)
             validation = setup.prepared.validation_rows(setup.class_weight)
             training_weight = setup.prepared.training_weight(setup.device)
+            terms = plain_terms(setup.plan, setup.class_weight, training_weight)
+            plan = _in_time(setup, terms, seed)
             with (
                 threads(setup.n_threads),
-                progress_bar(settings.verbose, setup.plan.max_epochs, "plain encoder") as on_step,
+                progress_bar(settings.verbose, plan.max_epochs, "plain encoder") as on_step,
             ):
                 self.history_ = train(
                     setup.model,
                     setup.prepared.train,
-                    setup.plan,
-                    loss_terms=plain_terms(setup.plan, setup.class_weight, training_weight),
+                    plan,
+                    loss_terms=terms,
                     evaluate=None if validation is None else partial(evaluate_plain, setup.model, validation),
                     seed=seed,
                     augment=setup.augment,
@@ -152,6 +155,14 @@ class PlainClassifier(Estimator):
             size = rows_at_once(self.model_.encoder, device)
             logits = [self.model_.self_logits(x.to(device)).cpu() for x in chunks(samples, size)]
         return torch.cat(logits).double().softmax(1).numpy()
+
+
+def _in_time(setup: Setup, terms: LossTerms, seed: int) -> TrainingPlan:
+    """Return the plan with as many epochs as the recipe's `max_minutes` allow."""
+    if setup.plan.recipe.max_minutes is None:
+        return setup.plan
+    steps = max(1, setup.prepared.train.rows_of_an_epoch // setup.plan.batch_size)
+    return within_budget(setup.plan, steps, seconds_of_a_step(setup, terms, seed))
 
 
 def _without_attention(settings: Settings) -> Settings:

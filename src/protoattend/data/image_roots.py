@@ -53,5 +53,6 @@ def require_within(paths: Iterable[str], roots: Roots) -> None:
             named = ", ".join(roots) or "none is named"
             raise BadFile(
                 f"images that a saved folder points to are read under roots that you name ({named}), but it points "
-                f"to {path}; if these are its training images, load it with image_roots={str(Path(path).parent)!r}."
+                f"to {path}; if these are its training images, load it with image_roots={str(Path(path).parent)!r} "
+                "(--image-root on the command line)."
             )

@@ -72,7 +72,9 @@ class Classes:
         return torch.tensor([self._numbers[label] for label in labels], dtype=torch.long)
 
     def number(self, label: Any) -> int:
-        return int(self.encode([label])[0])
+        """Return the class number of one label; an unknown one is an error."""
+        number = self._numbers.get(label) if isinstance(label, Hashable) else None
+        return int(self.encode([label])[0]) if number is None else number
 
     def decode(self, numbers: Tensor | np.ndarray) -> np.ndarray:
         return self.values[np.asarray(numbers)]

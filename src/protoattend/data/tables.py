@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, date
-from math import ceil, log10
+from functools import cached_property
+from math import ceil, isnan, log10
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,6 +14,7 @@ import torch
 from torch import Tensor
 
 from protoattend.arguments import as_array
+from protoattend.data.identifiers import set_aside
 from protoattend.errors import BadCell, UserError
 
 UNKNOWN = 0  # the code of a missing category and of one never seen in fit
@@ -24,7 +26,8 @@ CELLS = (str, bytes, int, float, np.generic, date)
 class Column:
     """One column: a number (or date, as days) with mean and scale, or a category with its known values.
 
-    A number with a `log_offset` is encoded as the logarithm of itself plus that offset.
+    A number with a `log_offset` is encoded as the logarithm of itself plus that offset. A category that `identifies`
+    rows, a name or number that no two have in common, is shown but not learned from.
     """
 
     name: str
@@ -33,6 +36,7 @@ class Column:
     scale: float = 1.0
     categories: tuple[str, ...] = ()
     log_offset: float | None = None
+    identifies: bool = False
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Column:
@@ -54,24 +58,30 @@ class Column:
     def show(self, value: float) -> str:
         """Return what a person is shown for an encoded value."""
         if self.kind == "category":
-            return self.categories[int(value) - 1] if value else "(unknown)"
-        if np.isnan(value):
+            return self.categories[int(value) - 1] if value else "(new)" if self.identifies else "(unknown)"
+        if isnan(value):
             return "(missing)"
         number = value * self.scale + self.mean
         if self.log_offset is not None:
-            number = np.exp(number) - self.log_offset
+            number = float(np.exp(number)) - self.log_offset
         if self.kind == "date":
             return str(np.datetime64(0, "D") + np.timedelta64(round(number), "D"))
         if abs(number) >= 1e6:
             return f"{number:,.0f}"
-        # Encoded values are float32: six digits survive, of the number and of the typical ones in its column.
-        decimals = 6 - ceil(log10(max(abs(self.mean), self.scale)))
-        return f"{round(number, decimals) + 0.0:.6g}"  # adding zero takes the sign off a zero
+        return f"{round(number, self._decimals) + 0.0:.6g}"  # adding zero takes the sign off a zero
+
+    @cached_property
+    def _decimals(self) -> int:
+        """Encoded values are float32: six digits survive, of the number and of the typical ones in its column."""
+        return 6 - ceil(log10(max(abs(self.mean), self.scale)))
 
 
 @dataclass(frozen=True)
 class TableInputs:
-    """A table kept as float32 `(n, f)`: first the numbers and dates, then the codes of the categories."""
+    """A table kept as float32 `(n, f)`: first the numbers and dates, then the codes of the categories.
+
+    Last come columns that identify rows: they are kept to be shown, and left out of what the model reads.
+    """
 
     columns: tuple[Column, ...]
     names: tuple[str, ...]  # in the order of X
@@ -99,13 +109,15 @@ class TableInputs:
                 f"{names[:20]}; check the spelling."
             )
         fitted = [given.get(name) or _fit_column(name, raw[name], name in declared) for name in names]
-        fitted.sort(key=lambda column: column.kind == "category")
+        may_go = [(column, raw[column.name], column.name not in declared | given.keys()) for column in fitted]
+        fitted = set_aside(may_go, counted=named)
+        fitted.sort(key=lambda column: (column.identifies, column.kind == "category"))
         return cls(columns=tuple(fitted), names=tuple(names), named=named)
 
     def form(self) -> dict[str, Any]:
         """Return how number columns were standardised, and how many codes (with the unknown one) categories have."""
-        sizes = [len(column.categories) + 1 for column in self.columns if column.kind == "category"]
-        numbers = [column for column in self.columns if column.kind != "category"]
+        sizes = [len(column.categories) + 1 for column in self.learned if column.kind == "category"]
+        numbers = [column for column in self.learned if column.kind != "category"]
         return {
             "n_numbers": len(numbers),
             "cardinalities": sizes,
@@ -113,9 +125,14 @@ class TableInputs:
             "scales": [column.scale for column in numbers],
         }
 
+    @cached_property
+    def learned(self) -> tuple[Column, ...]:
+        """The columns that the model reads."""
+        return tuple(column for column in self.columns if not column.identifies)
+
     def source(self, X: Any) -> np.ndarray:
         names, raw, _ = _columns(X)
-        missing = [column.name for column in self.columns if column.name not in raw]
+        missing = [column.name for column in self.learned if column.name not in raw]
         if missing and self.named:
             raise UserError(
                 f"X must have the columns seen in fit, but {missing} are missing; it has {names[:20]}. "
@@ -126,11 +143,14 @@ class TableInputs:
                 f"X has {len(names)} features, but ProtoAttendClassifier is expecting {len(self.columns)} features "
                 "as input, as in fit; pass the same columns."
             )
-        encoded = [column.encode(raw[column.name]) for column in self.columns]
+        unnamed = np.full(
+            len(next(iter(raw.values()))), None, dtype=object
+        )  # rows may come without what identifies them
+        encoded = [column.encode(raw.get(column.name, unnamed)) for column in self.columns]
         return np.stack(encoded, axis=1).astype(np.float32)
 
     def tensor(self, source: np.ndarray) -> Tensor:
-        return torch.from_numpy(np.ascontiguousarray(source))
+        return torch.from_numpy(np.ascontiguousarray(source[:, : len(self.learned)]))
 
     def excerpts(self, source: np.ndarray) -> np.ndarray:
         return source  # the values of a row are all that is shown of it

@@ -43,13 +43,13 @@ class Judge:
         """Return disputed rows with their prototypes, the suggested label as the prediction."""
         if not issues:
             return []
-        database, labels = self.database, self.database.labels
+        database = self.database
         places = torch.from_numpy(np.searchsorted(self.rows, [issue.index for issue in issues]))
         found = database.attend(self.queries[places], own=None if self.own is None else self.own[places])
         mass = found.class_mass.clamp(max=1.0)  # a sum of weights may round above one
         explained = []
         for i, (issue, (positions, weights)) in enumerate(zip(issues, found.per_query(), strict=True)):
-            shown = shown_prototypes(database, positions[:SHOWN], weights[:SHOWN], labels)
+            shown = shown_prototypes(database, positions[:SHOWN], weights[:SHOWN])
             explanation = Explanation(
                 prediction=issue.suggested_label,
                 confidence=float(found.support[i, database.classes.number(issue.suggested_label)].clamp(max=1.0)),

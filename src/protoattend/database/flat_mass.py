@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from protoattend.core.attention import class_mass, label_votes
+from protoattend.core.attention import class_mass, label_votes, ragged_class_mass
 from protoattend.database.searchable import Searchable
 
 
@@ -28,12 +28,17 @@ class FlatMass:
         highest = torch.maximum(self._largest, seen.amax(1, keepdim=True).float())
         reference = highest.nan_to_num(neginf=0.0)  # until a first finite score is seen
         masses = seen.sub(reference).mul_(self._ratio).exp_()
-        votes = label_votes(labels, self._sums.shape[1], masses.dtype)
         if self._candidates.sample_weight is not None:
-            votes = votes * self._candidates.sample_weight[start : start + len(labels), None].to(masses.dtype)
+            masses = masses * self._candidates.sample_weight[start : start + len(labels)].to(masses.dtype)
         shrink = ((self._largest - reference) * self._ratio).exp().double()
-        self._sums = self._sums * shrink + class_mass(masses, votes).double()
+        self._sums = self._sums * shrink + self._by_class(masses, labels)
         self._largest = highest
+
+    def _by_class(self, masses: Tensor, labels: Tensor) -> Tensor:
+        n_classes = self._sums.shape[1]
+        if len(masses) == 1:  # then a matrix of votes takes many times as long to make as to multiply with
+            return ragged_class_mass(labels, masses[0], n_classes).double()
+        return class_mass(masses, label_votes(labels, n_classes, masses.dtype)).double()
 
     def shares(self) -> Tensor:
         """Return the class mass `(B, C)` of all that was seen; it sums to one."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,39 +16,14 @@ from protoattend.core.self_exclusion import without_own
 from protoattend.data.inputs import Inputs
 from protoattend.data.labels import Classes
 from protoattend.database import search as exact
-from protoattend.database.approximate import Approximation, Search
+from protoattend.database.approximate import Search
 from protoattend.database.attention import Attention
 from protoattend.database.previews import preview
 from protoattend.database.quantize import Quantization
 from protoattend.database.readings import Readings
 from protoattend.database.rows import Rows
-from protoattend.database.searchable import Searchable, asked
-
-WORTH_A_COPY = 1 << 26  # bytes of keys that are laid out again for single queries; larger ones stay mapped from disk
-
-
-@dataclass(frozen=True)
-class State:
-    """What a database is between two edits: never changed, replaced as a whole, so that a reader has one of them."""
-
-    rows: Rows
-    searchable: Searchable
-    readings: Readings | None
-    rounding: Quantization | None
-    next_id: int
-    approximation: Approximation | None = None
-
-    @classmethod
-    def of(cls, rows: Rows, readings: Readings | None, rounding: Quantization | None, next_id: int) -> State:
-        sample_weight = None if rows.count_once else rows.sample_weight  # unweighted search is the faster one
-        typical_only = readings is not None and readings.typical_only
-        searchable = Searchable(rows.keys, rows.class_scores, rows.labels, sample_weight, typical_only)
-        laid_out = searchable.by_columns() if rows.keys.nbytes <= WORTH_A_COPY else searchable
-        return cls(rows, laid_out, readings, rounding, next_id)
-
-    def asked(self, queries: Tensor) -> Tensor:
-        """Return queries as the keys of the rows want them."""
-        return queries if self.rounding is None else self.rounding.scaled(queries)
+from protoattend.database.searchable import asked
+from protoattend.database.state import State
 
 
 class ReadableDatabase:

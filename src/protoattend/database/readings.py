@@ -7,8 +7,9 @@ for the likelihood of their labels; and probabilities have a temperature chosen 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -21,10 +22,14 @@ if TYPE_CHECKING:
     from protoattend.database.variants import VariantMethods
 
 ASKED = 1024  # rows at the most that temperatures are chosen on
+SEEN = 256  # beside held-out rows, rows at the most that training has seen
+SAY = 10.0  # held-out rows that all of these count as: 20 alone, as small tables have, would leave the choice to chance
 SCORES = 2**26  # of these rows at the most, all candidates together
 STEP, STEPS, COARSE = 2**0.5, 24, 4  # of the flat temperature beside that of the decision, both ways; coarse ones first
 PROBABILITY = 2.0 ** torch.arange(-4, 4.01, 0.125)  # temperatures of probabilities to choose from
 LEAST = 1e-9  # class mass, in a logarithm
+
+Loss = Callable[[Tensor], float]  # of logarithms of shares `(n, C)`
 
 
 @dataclass(frozen=True)
@@ -49,55 +54,64 @@ class Readings:
 
 
 def choose_readings(database: VariantMethods, held_out: Tensor) -> Readings:
-    """Return the readings that suit the rows at positions `held_out` best, decided by all others.
+    """Return the readings that suit the rows at positions `held_out` best, each decided by all but itself.
 
-    Where none is held out, rows spread over the database are decided each without itself. Who decides stays as it is.
+    That is how later inputs are decided: by held-out rows too, whose values say less than those that training has seen.
+    Rows it has seen have a small say, and where none is held out, the only one. Who decides stays as it is.
     """
-    count = min(ASKED, max(1, SCORES // len(database)))
-    asked = _spread(held_out if len(held_out) else torch.arange(len(database)), count)
+    asked, weights = _asked(len(database), held_out)
     rows = database.rows
     queries, labels = rows.blocks.take("queries", asked.numpy()), rows.labels[asked]
-    others = database
-    own: Tensor | None = asked
-    if 0 < len(held_out) < len(database):
-        others, own = database.without(rows.ids[held_out.numpy()]), None
-    flat = _flat_temperature(others, queries, labels, own)
-    logits = others.decide(queries, own=own).logits.double()
+    loss = partial(_smoothed_loss, labels=labels, weights=weights)
+    logits = database.decide(queries, own=asked, confidence=False).logits.double()
     typical_only = database.readings is None or database.readings.typical_only
-    return Readings(flat, _probability_temperature(logits, labels), typical_only)
+    flat = _flat_temperature(database, queries, asked, loss)
+    return Readings(flat, _probability_temperature(logits, loss), typical_only)
+
+
+def _asked(n_candidates: int, held_out: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the positions of the rows that readings are chosen on, and how much each counts."""
+    count = min(ASKED, max(1, SCORES // n_candidates))
+    new = _spread(held_out, count)
+    seen = torch.ones(n_candidates, dtype=torch.bool)
+    seen[held_out] = False
+    known = _spread(seen.nonzero().squeeze(1), min(count, SEEN) if len(new) else count)
+    return torch.cat([new, known]), torch.cat(
+        [torch.ones(len(new)), torch.full((len(known),), SAY / max(1, len(known)))]
+    )
 
 
 def _spread(positions: Tensor, count: int) -> Tensor:
     return positions[torch.linspace(0, len(positions) - 1, min(count, len(positions))).round().long().unique()]
 
 
-def _flat_temperature(database: VariantMethods, queries: Tensor, labels: Tensor, own: Tensor | None) -> float:
+def _flat_temperature(database: VariantMethods, queries: Tensor, own: Tensor, loss: Loss) -> float:
     keys, rows = database.keys, database.rows
     votes = label_votes(rows.labels, len(database.classes), torch.float32) * rows.sample_weight[:, None]
     scores = without_own(attention_scores(queries, keys, database.temperature), own)
     scores = scores - scores.amax(1, keepdim=True)
 
-    def loss(steps: int) -> float:
+    def loss_after(steps: int) -> float:
         mass = class_mass((scores * STEP**-steps).exp(), votes).double()
-        return _smoothed_loss((mass / mass.sum(1, keepdim=True)).clamp(min=LEAST).log(), labels)
+        return loss((mass / mass.sum(1, keepdim=True)).clamp(min=LEAST).log())
 
-    near = min(range(-STEPS, STEPS + 1, COARSE), key=loss)
-    best = min(range(near - COARSE + 1, near + COARSE), key=loss)
+    near = min(range(-STEPS, STEPS + 1, COARSE), key=loss_after)
+    best = min(range(near - COARSE + 1, near + COARSE), key=loss_after)
     return database.temperature * STEP**best
 
 
-def _probability_temperature(logits: Tensor, labels: Tensor) -> float:
-    losses = [_smoothed_loss((logits / temperature).log_softmax(1), labels) for temperature in PROBABILITY]
+def _probability_temperature(logits: Tensor, loss: Loss) -> float:
+    losses = [loss((logits / temperature).log_softmax(1)) for temperature in PROBABILITY]
     return float(PROBABILITY[int(torch.tensor(losses).argmin())])
 
 
-def _smoothed_loss(logs: Tensor, labels: Tensor) -> float:
+def _smoothed_loss(logs: Tensor, labels: Tensor, weights: Tensor) -> float:
     """Return minus the mean log likelihood, a share of 1 / (n + 2) being of the other labels (the rule of succession).
 
     Where all of n rows are right, that is how often one more may be wrong; without it the best would be to be certain.
     """
-    n, n_classes = logs.shape
+    n, n_classes = float(weights.sum()), logs.shape[1]
     wrong = 1 / (n + 2)
     own = logs.gather(1, labels[:, None]).squeeze(1)
     others = (logs.sum(1) - own) / max(1, n_classes - 1)
-    return -float(((1 - wrong) * own + wrong * others).mean())
+    return -float(((1 - wrong) * own + wrong * others) @ weights.double()) / n

@@ -165,7 +165,7 @@ class Rows:
             return self.at(keep)
         starts, ends = [0, *(gone + 1).tolist()], [*gone.tolist(), len(self)]
         runs = [slice(start, end) for start, end in zip(starts, ends, strict=True)]  # far quicker to copy than rows
-        columns = [torch.cat([column[run] for run in runs]) for column in self._columns()]
+        columns = [_cut(column, runs) for column in self._columns()]
         return _made(np.concatenate([self.ids[run] for run in runs]), columns, self.blocks.at(keep))
 
     @property
@@ -185,6 +185,13 @@ class Rows:
 
     def _columns(self) -> tuple[Tensor, ...]:
         return self.labels, self.keys, self.class_scores, self.edited, self.sample_weight
+
+
+def _cut(column: Tensor, runs: list[slice]) -> Tensor:
+    """Return these runs of a column, laid out as it is."""
+    if column.ndim == 2 and not column.is_contiguous():
+        return torch.cat([column.T[:, run] for run in runs], 1).T
+    return torch.cat([column[run] for run in runs])
 
 
 def _made(ids: np.ndarray, columns: list[Tensor], blocks: Blocks) -> Rows:

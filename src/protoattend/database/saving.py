@@ -13,8 +13,8 @@ from protoattend.database.encode import decision_weight
 from protoattend.database.forgetting import ForgetReport, report_of
 from protoattend.database.mutex import Mutex
 from protoattend.database.previews import with_excerpts
-from protoattend.database.reading import State
 from protoattend.database.rows import Indices
+from protoattend.database.state import State
 from protoattend.database.storage import edit_log as edits
 from protoattend.database.storage import folder as on_disk
 from protoattend.database.variants import VariantMethods
@@ -325,7 +325,7 @@ class SavingMethods(VariantMethods):
 
     def _edit(self, edit: edits.Edit) -> None:
         """Apply an edit, in the thread that may write."""
-        rows = edit.apply(self._rows, decision_weight(self.model))
+        rows = edit.apply(self._state.laid_out, decision_weight(self.model))
         self._become(rows, int(rows.ids[-1]) + 1 if isinstance(edit, edits.Added) else self._next_id)
         self._unsaved += () if self._home is None else (edit,)
 

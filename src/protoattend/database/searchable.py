@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -53,7 +53,8 @@ class Searchable:
         """The positions, ascending, of candidates that take no part in decisions."""
         if not self.typical_only:
             return self.labels[:0]
-        others = (self.class_scores.argmax(1) != self.labels).nonzero().squeeze(1)
+        own = self.class_scores.gather(1, self.labels[:, None]).squeeze(1)
+        others = (own < self.class_scores.amax(1)).nonzero().squeeze(1)  # a fraction of the time of argmax
         return others if len(others) <= len(self.labels) - FEWEST else others[:0]
 
     def atypical_in(self, start: int, count: int) -> Tensor:
@@ -62,10 +63,6 @@ class Searchable:
             return self.atypical
         first, last = torch.searchsorted(self.atypical, torch.tensor([start, start + count])).tolist()
         return self.atypical[first:last] - start
-
-    def by_columns(self) -> Searchable:
-        """Return the same with keys laid out column by column, in which a single query is scored faster."""
-        return replace(self, keys=self.keys.T.contiguous().T)
 
     @cached_property
     def pieces(self) -> list[Tensor]:

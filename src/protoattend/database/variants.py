@@ -83,7 +83,7 @@ class VariantMethods(ReadableDatabase):
         (CandidateDatabase(176 candidates of 3 classes), 178)
         """
         now = self.snapshot()
-        return now._with(now._removal(indices).apply(now._rows, decision_weight(self.model)))
+        return now._with(now._removal(indices).apply(now._state.laid_out, decision_weight(self.model)))
 
     def with_labels(self, labels: Mapping[int, Any]) -> Self:
         """Return a database in which some candidates have other labels; this one stays as it is.
@@ -114,8 +114,9 @@ class VariantMethods(ReadableDatabase):
         check_mapping(labels, "labels", "a dict {index: label}")
         if not labels:
             return self._with(self._rows)
-        edit = self._relabelling(list(labels), list(labels.values()))
-        return self._with(edit.apply(self._rows, decision_weight(self.model)))
+        now = self.snapshot()
+        edit = now._relabelling(list(labels), list(labels.values()))
+        return now._with(edit.apply(now._state.laid_out, decision_weight(self.model)))
 
     def condense(self, n: int) -> Self:
         """Return a database of the candidates that decisions rest on most; this one stays as it is.

@@ -58,7 +58,7 @@ def paper_settings(name: str, training: str = "sparsemax", *, y: Iterable[Any] |
     >>> ProtoAttendClassifier(**settings).normalize
     'sparsemax'
     """
-    of_set = _appendix()[choose(name, _appendix(), "the data set")]
+    of_set = appendix()[choose(name, appendix(), "the data set")]
     of_training = of_set["trainings"][choose(training, of_set["trainings"], f"the training of {name!r}")]
     counts = _counts(name, of_set, of_training, y)
     shares = {label: _share_to_keep(part, counts, label, name) for label, part in of_set.get("undersample", {}).items()}
@@ -93,7 +93,8 @@ def paper_settings(name: str, training: str = "sparsemax", *, y: Iterable[Any] |
 
 
 @cache
-def _appendix() -> Mapping[str, Any]:
+def appendix() -> Mapping[str, Any]:
+    """Return what `paper.toml` says, by the name of the data set."""
     return tomllib.loads(files("protoattend.datasets").joinpath("paper.toml").read_text(encoding="utf-8"))
 
 

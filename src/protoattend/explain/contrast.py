@@ -132,12 +132,11 @@ def explain_diverse(database: CandidateDatabase, queries: Tensor, previews: list
     require_top(top)
     found = database.attend(queries)
     explained = explanations_of(database, found, previews, top=top)
-    rows, names = database.rows, database.labels
-    features = torch.cat([database.keys, rows.values], dim=1)
+    features = torch.cat([database.keys, database.rows.values], dim=1)
     items = []
     for explanation, (positions, weights) in zip(explained, found.per_query(), strict=True):
         chosen = diverse(weights, features[positions], top)
-        shown = shown_prototypes(database, positions[chosen], weights[chosen], names)
+        shown = shown_prototypes(database, positions[chosen], weights[chosen])
         items.append(replace(explanation, prototypes=shown))
     return Explanations(tuple(items), explained.kind)
 

@@ -260,10 +260,10 @@ def explain(
     require_top(top)
     found = database.attend(queries, own=own)
     explained = explanations_of(database, found, previews, top=top)
-    labels = [None] * len(explained) if own is None else database.labels[own.numpy()]
+    labels = [None] * len(explained) if own is None else database.classes.decode(database.rows.labels[own])
     against = speaking_against(database, queries, found.predicted, own=own)
     items = (
-        replace(e, label=label, against=shown_prototypes(database, *others, database.labels))
+        replace(e, label=label, against=shown_prototypes(database, *others))
         for e, label, others in zip(explained, labels, against, strict=True)
     )
     return Explanations(tuple(items), explained.kind)
@@ -271,13 +271,12 @@ def explain(
 
 def explanations_of(database: CandidateDatabase, found: Attention, previews: list[Any], *, top: int) -> Explanations:
     """Return explanations of what a search of the database found, all prototypes of each query."""
-    labels = database.labels
     decided, used = outcomes(database, found), found.per_query()
     items = (
         Explanation(
             prediction=outcome.prediction,
             confidence=outcome.confidence,
-            prototypes=shown_prototypes(database, positions[:top], weights[:top], labels),
+            prototypes=shown_prototypes(database, positions[:top], weights[:top]),
             weights=weights.numpy(),
             preview=preview,
             agreement=agreement,
@@ -301,12 +300,11 @@ def outcomes(database: CandidateDatabase, decided: Attention) -> list[Outcome]:
     return [Outcome(*pair) for pair in zip(labels, decided.confidence.tolist(), strict=True)]
 
 
-def shown_prototypes(
-    database: CandidateDatabase, positions: Tensor, weights: Tensor, labels: np.ndarray
-) -> tuple[Prototype, ...]:
-    """Return candidates of these weights as a person is shown them; `labels` are the database's."""
-    pairs = zip(positions.tolist(), weights.tolist(), strict=True)
-    return tuple(prototype_at(database, position, weight, labels[position]) for position, weight in pairs)
+def shown_prototypes(database: CandidateDatabase, positions: Tensor, weights: Tensor) -> tuple[Prototype, ...]:
+    """Return candidates of these weights as a person is shown them."""
+    labels = database.classes.decode(database.rows.labels[positions])
+    found = zip(positions.tolist(), weights.tolist(), labels, strict=True)
+    return tuple(prototype_at(database, position, weight, label) for position, weight, label in found)
 
 
 def require_top(top: int) -> None:

@@ -43,7 +43,7 @@ _OLD_FILES = record({}, dict.fromkeys((*(f"{name}.npy" for name in COLUMNS), "so
 
 _COLUMN = record(
     {"name": text(), "kind": one_of("number", "date", "category"), "categories": listed(text())},
-    {"mean": number(), "scale": positive, "log_offset": maybe(number())},
+    {"mean": number(), "scale": positive, "log_offset": maybe(number()), "identifies": flag},
 )
 _IMAGES = record({"channels": one_of(1, 3, 4), "height": _SIZE, "width": _SIZE, "low": number(), "high": number()})
 _GRAMS = record({"vocabulary": both(listed(text()), distinct), "length": _SIZE})

@@ -173,7 +173,10 @@ def _database(setup: Setup, n_prototypes: int | None) -> CandidateDatabase:
     )  # softmax gives weight to all in any case
     if n_prototypes is not None and two_readings:
         counts = torch.from_numpy(whole.sample_weight[whole.sample_weight > 0])
-        model.temperature.fill_(temperature_for(encoded.queries, encoded.keys, counts, n_prototypes))
+        temperature = temperature_for(
+            encoded.queries, encoded.keys, counts, n_prototypes, held_out=whole.held_out_candidates()
+        )
+        model.temperature.fill_(temperature)
     decision = decision_weight(model)
     rows = unedited_rows(whole.sample_weight, candidates.labels, encoded, decision, source=whole.candidate_source())
     database = CandidateDatabase(model, whole.inputs, whole.classes, rows, next_id=len(whole.sample_weight))

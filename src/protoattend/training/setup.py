@@ -191,7 +191,7 @@ def make_plan(settings: Settings, recipe: Recipe, n_rows: int, *, kind: str, enc
             f"training needs at least 2 samples so that one can be the other's candidate, but n_samples={n_rows}."
         )
     blends_images = bool(recipe.mixup) and kind == "images" and not isinstance(encoder.front, Frozen)
-    batch_size = _batch_size(settings.batch_size, n_rows)
+    batch_size = rows_of_a_step(settings.batch_size, n_rows)
     return TrainingPlan(
         objective=settings.objective,
         recipe=recipe,
@@ -233,7 +233,7 @@ def _check_augmentation(given: TestTimeAugmentation | None, encoder: Encoder, in
     return given
 
 
-def _batch_size(given: int | str, n_rows: int) -> int:
+def rows_of_a_step(given: int | str, n_rows: int) -> int:
     """Return the rows of a step: as given, or so few that an epoch has some steps, and never more than there are."""
     largest = min(BATCH_SIZE, max(n_rows // STEPS_OF_AN_EPOCH, 32)) if isinstance(given, str) else given
     return min(largest, n_rows)

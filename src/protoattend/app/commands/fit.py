@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from protoattend.classifier import ProtoAttendClassifier
 
 TRAINING, FILES = "How to train", "What is read"
+THUMBNAILS = 20_000  # images of which thumbnails are kept unasked, 12 kB each
 
 
 def register(app: typer.Typer) -> None:
@@ -121,8 +122,15 @@ def fit(
         clf.fit(X, y, checkpoint_to=checkpoint_to, resume_from=resume_from)
     if first:
         clf.reading_ = asdict(reading)
-        clf.save(to, excerpts=excerpts)
+        clf.save(to, excerpts=excerpts or _few_files(X))
         _report(clf, to, talk)
+
+
+def _few_files(X: Any) -> bool:
+    """Whether thumbnails of the images are worth keeping, so that decisions are shown also where the files are not."""
+    from protoattend.data.images import ImageFiles
+
+    return isinstance(X, ImageFiles) and len(X) <= THUMBNAILS
 
 
 def _report(clf: ProtoAttendClassifier, to: Path, talk: Talk) -> None:
@@ -150,3 +158,4 @@ def _report(clf: ProtoAttendClassifier, to: Path, talk: Talk) -> None:
         "reading": clf.reading_,
     }
     talk.facts(shown, machine)
+    talk.say(f"Look at its decisions: protoattend serve {to}; with rows it has not seen: --data FILE.")

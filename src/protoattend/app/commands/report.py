@@ -11,6 +11,7 @@ from protoattend.app.commands.options import (
     AsJson,
     Force,
     Header,
+    ImageRoot,
     Model,
     Samples,
     SkipCorrupt,
@@ -42,6 +43,7 @@ def report(
     samples: Samples = None,
     header: Header = None,
     skip_corrupt: SkipCorrupt = False,
+    image_root: ImageRoot = None,
     force: Force = False,
     json: AsJson = False,
 ) -> None:
@@ -51,6 +53,8 @@ def report(
     from protoattend.app.report.run import report_file
 
     require_new(out, *([] if data is None else [data]), force=force)
-    use = Use.of(model, skip_corrupt=skip_corrupt, target=target, text=text, samples=samples, header=header)
+    roots = [*([] if data is None else [data]), *(image_root or ())]
+    columns = {"target": target, "text": text, "samples": samples, "header": header}
+    use = Use.of(model, skip_corrupt=skip_corrupt, image_roots=roots, **columns)
     path = report_file(use, data, out, accuracy=accuracy, baseline=baseline)
     Talk(json).lines([f"Report: {path}"], {"report": str(path)})

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from protoattend.app.commands.options import Model, Target, Text, examples
+from protoattend.app.commands.options import AsJson, ImageRoot, Model, Target, Text, examples
+from protoattend.app.talk import Talk
 from protoattend.errors import MissingExtra
 
 
@@ -24,6 +25,7 @@ def serve(
     ] = None,
     target: Target = None,
     text: Text = None,
+    image_root: ImageRoot = None,
     edit: Annotated[bool, typer.Option("--edit", help="Let drafts be saved into the model's database.")] = False,
     min_confidence: Annotated[
         float | None, typer.Option(min=0, max=1, help="Least confidence of an answer; others count as abstentions.")
@@ -35,6 +37,7 @@ def serve(
     token: Annotated[
         str | None, typer.Option(envvar="PROTOATTEND_TOKEN", help="What clients must send, as Bearer or in ?token=.")
     ] = None,
+    json: AsJson = False,
 ) -> None:
     """Look at decisions in the browser, correct the database, and answer other programs."""
     try:
@@ -45,5 +48,6 @@ def serve(
         raise MissingExtra(error.name or "fastapi", "serve", "protoattend serve") from None
     options = Options(host=host, token=token, edit=edit, min_confidence=min_confidence)
     check(options)
+    roots = [*([] if data is None else [data]), *(image_root or ())]
     rows = None if data is None else Use.of(model, target=target, text=text).read_if_labelled(data)
-    run(model, rows, options, port=port)
+    run(model, rows, options, port=port, talk=Talk(json), image_roots=roots)

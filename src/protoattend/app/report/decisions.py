@@ -28,7 +28,7 @@ def prototypes_section(m: Measured) -> Section:
     )
     sentence = (
         f"Half of the decisions need {medians[2]:.0f} prototypes or fewer for 95 % of their weight, and "
-        f"{percent(few)} need no more than ten. The dark bar holds the median."
+        f"{percent(few)} need no more than ten. The strong bar holds the median."
     )
     chart = histogram_chart(
         "Prototypes that carry 95 % of a decision",

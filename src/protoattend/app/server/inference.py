@@ -85,11 +85,11 @@ class Inference:
         nobody = "" if _datatype(classes) == "BYTES" else -1
         data: dict[str, list[Any]] = {
             "label": [names[row.predicted] for row in rows],
-            "proba": [float(share) for row in rows for share in row.probabilities],
+            "proba": [share for row in rows for share in row.probabilities.tolist()],
             "confidence": [row.confidence for row in rows],
-            "prototype_index": [int(index) for row in rows for index in row.indices],
-            "prototype_weight": [float(weight) for row in rows for weight in row.weights],
-            "prototype_label": [nobody if c < 0 else names[c] for row in rows for c in row.labels],
+            "prototype_index": [index for row in rows for index in row.indices.tolist()],
+            "prototype_weight": [weight for row in rows for weight in row.weights.tolist()],
+            "prototype_label": [nobody if c < 0 else names[c] for row in rows for c in row.labels.tolist()],
         }
         return [
             Tensor(form.name, (len(rows), *form.shape[1:]), form.datatype, data[form.name]) for form in self.outputs()

@@ -85,7 +85,7 @@ def form_of(inputs: Inputs) -> list[dict[str, Any]]:
     """Return what a form asks for: of each column its name, kind, a typical value, and known categories."""
     if not isinstance(inputs, TableInputs):
         return []
-    columns = {column.name: column for column in inputs.columns}
+    columns = {column.name: column for column in inputs.learned}
     return [
         {
             "name": name,
@@ -94,11 +94,13 @@ def form_of(inputs: Inputs) -> list[dict[str, Any]]:
             "categories": list(columns[name].categories[:MANY]),
         }
         for name in inputs.names
+        if name in columns
     ]
 
 
 def _typical(column: Column) -> str:
-    return "" if column.kind == "category" else column.show(0.0)
+    shown = "" if column.kind == "category" else column.show(0.0)
+    return shown if column.kind != "number" else f"{float(shown.replace(',', '')):.3g}"  # a mean has no exact digits
 
 
 def _value(column: Column, given: str | float | None) -> Any:

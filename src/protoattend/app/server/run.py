@@ -7,28 +7,37 @@ import secrets
 import signal
 import socket
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
 import uvicorn
-from rich.console import Console
-from rich.markup import escape
 
 from protoattend.app.server.application import Options, create_app
 from protoattend.app.server.guard import is_loopback
 from protoattend.app.server.workbench import Workbench
+from protoattend.app.talk import Talk
 from protoattend.data.readers import LabelledData
 from protoattend.errors import UserError
 
 GRACE = 5  # seconds that requests under way have when the server is told to stop
 
 
-def run(folder: Path, data: LabelledData | None, options: Options, *, port: int) -> None:
+def run(
+    folder: Path,
+    data: LabelledData | None,
+    options: Options,
+    *,
+    port: int,
+    talk: Talk,
+    image_roots: Sequence[Path] = (),
+) -> None:
     """Serve a saved classifier until interrupted."""
     check(options)
     listening = listen(options.host, port)  # first: an address in use is found out before anything is loaded
-    console = Console()
-    bench = Workbench(folder, data)
+    bench = Workbench(folder, data, image_roots=image_roots)
+    if why := bench.unseen_images():
+        talk.say(f"Prototypes are shown without their images: {why}")
     app = create_app(bench, options)
     logging.basicConfig(stream=sys.stderr, format="%(message)s")
     logging.getLogger("protoattend.server").setLevel(logging.INFO)
@@ -44,8 +53,9 @@ def run(folder: Path, data: LabelledData | None, options: Options, *, port: int)
     address = f"http://{'[' + options.host + ']' if ':' in options.host else options.host}:{port}/"
     if options.token is not None:
         address += f"?token={options.token}"
-    console.print(f"{escape(folder.name)} is served at {escape(address)}", soft_wrap=True, highlight=False)
-    console.print("Stop it with Ctrl+C.", highlight=False)
+    name = options.name or folder.name
+    talk.lines([f"{name} is served at {address}", "Stop it with Ctrl+C."], {"model": name, "address": address})
+    sys.stdout.flush()  # whoever reads a pipe must not wait for more
     signal.signal(signal.SIGTERM, lambda *_: None)  # which uvicorn raises again when all is answered
     with suppress(KeyboardInterrupt):  # as it does with that of Ctrl+C
         uvicorn.Server(config).run(sockets=[listening])

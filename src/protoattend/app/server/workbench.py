@@ -6,6 +6,7 @@ All of it runs in one thread, so that nothing needs a lock; what is asked of it 
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from protoattend.classifier import ProtoAttendClassifier
 from protoattend.data.readers import LabelledData
 from protoattend.database.encode import encode
 from protoattend.database.store import CandidateDatabase
-from protoattend.errors import UserError
+from protoattend.errors import BadFile, UserError
 from protoattend.explain.against import speaking_against
 from protoattend.explain.counterfactuals import suppose
 from protoattend.explain.explanations import Explanation, explanations_of, outcomes, shown_prototypes
@@ -63,9 +64,9 @@ class Question:
 class Workbench:
     """A saved classifier with rows to look at: those of a file, or its own candidates."""
 
-    def __init__(self, folder: Path, data: LabelledData | None = None) -> None:
-        self.folder = folder
-        self.classifier = ProtoAttendClassifier.load(folder)
+    def __init__(self, folder: Path, data: LabelledData | None = None, *, image_roots: Sequence[Path] = ()) -> None:
+        self.folder, self._image_roots = folder, image_roots
+        self.classifier = ProtoAttendClassifier.load(folder, image_roots=image_roots)
         self.version = 0
         self._supposed: OrderedDict[Drafts, CandidateDatabase] = OrderedDict()
         self._data = None if data is None else self._read(data)
@@ -79,6 +80,15 @@ class Workbench:
     def shown(self) -> Table:
         """The rows that a person looks at first."""
         return self.data or self.candidates
+
+    def unseen_images(self) -> str:
+        """Return why training images cannot be shown; empty where they can, or where there are none."""
+        if self.classifier.inputs_.kind == "images":
+            try:
+                np.asarray(self.database.preview_at(0))
+            except BadFile as error:
+                return str(error)
+        return ""
 
     def table(self, name: str) -> Table:
         """Return "data" or "candidates"."""
@@ -141,7 +151,7 @@ class Workbench:
         found = database.attend(asked.query, own=own)
         (explained,) = explanations_of(database, found, [asked.preview], top=SHOWN)
         (against,) = speaking_against(database, asked.query, found.predicted, own=own)
-        others = shown_prototypes(database, *against, database.labels)
+        others = shown_prototypes(database, *against)
         label = None if asked.label < 0 else database.classes.values[self._label(asked, drafts)]
         before = None
         if drafts:
@@ -214,6 +224,6 @@ class Workbench:
         return self.version
 
     def _open_again(self) -> None:
-        self.classifier = ProtoAttendClassifier.load(self.folder)
+        self.classifier = ProtoAttendClassifier.load(self.folder, image_roots=self._image_roots)
         self.version += 1
         self._begin()

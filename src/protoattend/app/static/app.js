@@ -1,6 +1,6 @@
 // The page: its header, the screens, what is said aloud, and the keys.
 
-import { html, render, useEffect, useState } from "./vendor/htm-preact.js";
+import { html, render, useEffect, useRef, useState } from "./vendor/htm-preact.js";
 import { DraftsPanel } from "./drafts.js";
 import { Decisions } from "./decisions.js";
 import { LabelQueue } from "./labels.js";
@@ -25,10 +25,16 @@ LabelSelect.model = () => state.model;
 
 function Header({ model, screen, row, openDrafts }) {
   const count = countDrafts();
+  const nav = useRef();
+  useEffect(() => {
+    // On a phone the screens do not all fit: the one that is shown is brought into view, and nothing else is moved.
+    const [box, here] = [nav.current, nav.current.querySelector("[aria-current]")];
+    if (here) box.scrollLeft = here.offsetLeft - box.offsetLeft - (box.clientWidth - here.offsetWidth) / 2;
+  }, [screen]);
   return html`<header class="top">
     <a class="skip" href="#main">Skip to the content</a>
     <h1 title=${model.name}><img src="/static/icon.svg" alt="" width="22" height="22" /> <bdi>${model.name}</bdi></h1>
-    <nav aria-label="Screens">
+    <nav ref=${nav} aria-label="Screens">
       ${SCREENS.map(
         (name) => html`<a href=${name === "decisions" && row ? `#/decisions/${row.table}/${row.row}` : `#/${name}`} aria-current=${name === screen ? "page" : undefined}>${NAMES[name]}</a>`,
       )}

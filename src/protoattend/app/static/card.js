@@ -38,7 +38,7 @@ function Verdict({ card, threshold }) {
       <div><dt>Training data</dt><dd>${
         card.far <= 0.01
           ? html`<span class="tag off">⚑ out-of-distribution</span> further than ${percent(1 - card.far)} of its rows`
-          : `${percent(card.far)} of its rows are as far out`
+          : `in-distribution: ${percent(card.far)} of its rows are as far out`
       }</dd></div>
     </dl>
     ${card.note && html`<p class="note">${card.note}</p>`}

@@ -1,0 +1,45 @@
+"""What a database is between two edits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from torch import Tensor
+
+from protoattend.database.approximate import Approximation
+from protoattend.database.quantize import Quantization
+from protoattend.database.readings import Readings
+from protoattend.database.rows import Rows
+from protoattend.database.searchable import Searchable
+
+# Bytes of keys that are laid out by columns for single queries; larger ones stay mapped from disk.
+WORTH_A_COPY = 1 << 26
+
+
+@dataclass(frozen=True)
+class State:
+    """Never changed, replaced as a whole, so that a reader has one of them."""
+
+    rows: Rows
+    searchable: Searchable
+    readings: Readings | None
+    rounding: Quantization | None
+    next_id: int
+    approximation: Approximation | None = None
+
+    @classmethod
+    def of(cls, rows: Rows, readings: Readings | None, rounding: Quantization | None, next_id: int) -> State:
+        sample_weight = None if rows.count_once else rows.sample_weight  # unweighted search is the faster one
+        typical_only = readings is not None and readings.typical_only
+        keys = rows.keys.T.contiguous().T if rows.keys.nbytes <= WORTH_A_COPY else rows.keys
+        searchable = Searchable(keys, rows.class_scores, rows.labels, sample_weight, typical_only)
+        return cls(rows, searchable, readings, rounding, next_id)
+
+    @property
+    def laid_out(self) -> Rows:
+        """The rows with keys as they are searched: an edit of these need not lay them out again."""
+        return replace(self.rows, keys=self.searchable.keys)
+
+    def asked(self, queries: Tensor) -> Tensor:
+        """Return queries as the keys of the rows want them."""
+        return queries if self.rounding is None else self.rounding.scaled(queries)
