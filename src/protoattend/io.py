@@ -32,7 +32,7 @@ from protoattend.data.tables import Column
 from protoattend.database.encode import encode
 from protoattend.database.store import CandidateDatabase
 from protoattend.encoders.build import Encoder, adapt, wrap_encoder
-from protoattend.encoders.parts import describe, make_part, require_columns
+from protoattend.encoders.parts import describe, make_part, require_form
 from protoattend.encoders.pretrained import Frozen, Pretrained
 from protoattend.encoders.test_time_augmentation import TestTimeAugmentation
 from protoattend.errors import BadFile, MissingSamples, StaleDatabase, UserError
@@ -130,8 +130,8 @@ def _load(path: Path, own: nn.Module | Pretrained | None, image_roots: tuple[str
         inputs = inputs_from_state(meta["inputs"]["kind"], meta["inputs"]["state"], tokenizer)
         classes = Classes(classes_from_json(meta["classes"]))
         _require_in_range(path, meta, len(classes))
-        parts = (meta["encoder"].get("config") or {}).get("front", {}), (meta["likeness"] or {}).get("sketch", {})
-        require_columns(parts, inputs.form())
+        config, likeness = meta["encoder"].get("config") or {}, meta["likeness"] or {}
+        require_form([config.get("front", {}), config.get("body", {}), likeness.get("sketch", {})], inputs.form())
         history = History.from_json(meta["history"])
         conformal = None if meta["conformal"] is None else Conformal.from_state(meta["conformal"])
         recalibration = None if meta["recalibration"] is None else Recalibration.from_state(meta["recalibration"])

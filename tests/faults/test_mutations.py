@@ -73,7 +73,10 @@ def test_one_flipped_bit_in_a_label_is_told(text_classifier: ProtoAttendClassifi
         (lambda meta: meta["encoder"]["config"]["body"].update(colour="blue"), "cannot be made again"),
         (lambda meta: meta["encoder"]["config"]["body"].update(widths="wide"), "widths of .* must be"),
         (lambda meta: meta["inputs"]["state"]["columns"][0].update(name="other"), "records of all names"),
-        (lambda meta: meta["likeness"]["sketch"].update(cardinalities=[1, 1]), "cardinalities of an encoder must be"),
+        (
+            lambda meta: meta["likeness"]["sketch"].update(cardinalities=[1, 1]),
+            "cardinalities of an encoder must be as its inputs are",
+        ),
         (lambda meta: meta["settings"].update(d_att=1 << 40), "weights of another model|cannot be made again"),
         (lambda meta: meta["settings"].update(recipe={"schedule": {"name": "system", "x": 1}}), "cannot be made again"),
         (lambda meta: meta.update(files={"../../x": {"bytes": 1, "sha256": "0" * 64}}), "files must be an object"),
@@ -86,6 +89,13 @@ def test_a_malformed_meta_is_one_clear_sentence(
     wine_classifier.save(tmp_path / "model")
     signed(tmp_path / "model", change)
     with pytest.raises(ProtoAttendError, match=message):
+        ProtoAttendClassifier.load(tmp_path / "model")
+
+
+def test_texts_must_be_read_as_the_encoder_takes_them(text_classifier: ProtoAttendClassifier, tmp_path: Path) -> None:
+    text_classifier.save(tmp_path / "model")
+    signed(tmp_path / "model", lambda meta: meta["inputs"]["state"].pop("vocabulary"))  # so, by their characters
+    with pytest.raises(BadFile, match="n_grams of an encoder must be as its inputs are"):
         ProtoAttendClassifier.load(tmp_path / "model")
 
 

@@ -71,3 +71,11 @@ def test_an_archive_whose_header_declares_more_than_it_holds(tmp_path: Path) -> 
         archive.writestr("X.npy", array)
     with pytest.raises(BadFile, match="not a readable archive"):
         read_data(tmp_path / "arrays.npz")
+
+
+def test_a_member_of_an_archive_that_is_no_array(tmp_path: Path) -> None:
+    np.savez(tmp_path / "arrays.npz", X=np.ones((3, 2)))
+    with zipfile.ZipFile(tmp_path / "arrays.npz", "a") as archive:
+        archive.writestr("notes.npy", "not an array")
+    with pytest.raises(BadFile, match="'notes' is no array"):
+        read_data(tmp_path / "arrays.npz")

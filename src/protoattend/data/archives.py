@@ -36,6 +36,9 @@ def read_archive(path: Path, wanted: Roles) -> tuple[dict[str, np.ndarray], Role
             with zipfile.ZipFile(path) as entries:
                 require_room(path, sum(entry.file_size for entry in entries.infolist()))
             arrays = {name: archive[name] for name in held}
+            other = next((name for name, array in arrays.items() if not isinstance(array, np.ndarray)), None)
+            if other is not None:  # a member that does not begin as an array comes as bytes
+                raise ValueError(f"{other!r} is no array")
     except UserError:
         raise
     except ValueError as error:

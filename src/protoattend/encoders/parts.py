@@ -15,6 +15,7 @@ from protoattend.errors import BadFile
 
 PARTS: dict[str, type[nn.Module]] = {}
 Part = TypeVar("Part", bound=type[nn.Module])
+OF_INPUTS = ("n_numbers", "cardinalities", "n_grams", "length", "channels")  # arguments that say what is read
 _VARIABLE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
@@ -73,12 +74,15 @@ def make_part(description: Mapping[str, Any]) -> nn.Module:
     return known[name](**arguments)
 
 
-def require_columns(descriptions: Iterable[Mapping[str, Any]], form: Mapping[str, Any]) -> None:
-    """Raise unless the parts that read a table, which may have no weights to tell, read the columns there are."""
+def require_form(descriptions: Iterable[Mapping[str, Any]], form: Mapping[str, Any]) -> None:
+    """Raise unless parts that read inputs read those of this form: some have no weights whose shapes would tell."""
     for description in descriptions:
-        for name in ("n_numbers", "cardinalities"):
-            if name in description and name in form and description[name] != form[name]:
-                raise BadFile(f"{name} of an encoder must be {form[name]}, but the folder has another; restore it.")
+        for name in OF_INPUTS:
+            if name in description and description[name] != form.get(name):
+                raise BadFile(
+                    f"{name} of an encoder must be as its inputs are, {form.get(name)}, but the folder has another; "
+                    "restore it."
+                )
 
 
 def _fits(value: Any, hint: Any) -> bool:
