@@ -53,7 +53,7 @@ def make(n_queries: int, n_candidates: int) -> tuple[Tensor, Searchable]:
     queries, _ = around(n_queries)
     keys, labels = around(n_candidates)
     class_scores = functional.one_hot(labels, N_CLASSES) * 4.0
-    return queries, Searchable(keys, class_scores, labels).by_columns()  # as a database of this size does
+    return queries, Searchable(keys.T.contiguous().T, class_scores, labels)  # laid out as a database does
 
 
 def ways(queries: Tensor, candidates: Searchable) -> Mapping[str, Way]:

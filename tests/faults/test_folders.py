@@ -18,7 +18,8 @@ import pytest
 from tests.faults.killing import hidden, killed_at, kills, without_exchange
 
 from protoattend import CandidateDatabase, ProtoAttendClassifier, folders
-from protoattend.errors import CannotWrite, UserError
+from protoattend.database.storage import folder as on_disk
+from protoattend.errors import BadFile, CannotWrite, UserError
 from protoattend.folders import atomic_folder, read_whole, recover
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="audits a forked process")
@@ -191,6 +192,36 @@ def test_a_reader_beside_a_writer_sees_one_state(saved: Any) -> None:
     thread.join()
     assert seen == sorted(seen, reverse=True), "removed rows came back"
     assert set(seen) <= set(states)
+
+
+def test_who_verifies_beside_a_writer_is_not_told_of_damage(saved: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    clf, folder = saved
+    reader, writer = open_again(clf, folder), open_again(clf, folder)
+    real, calls = on_disk.verify_folder, []
+
+    def disturbed(*given: Any) -> None:
+        calls.append(1)
+        if len(calls) == 1:  # another process replaces the folder, and then what was begun does not fit
+            writer.remove([0])
+            writer.compact()
+            raise BadFile("ids.npy does not match its checksum")
+        real(*given)
+
+    monkeypatch.setattr(on_disk, "verify_folder", disturbed)
+    reader.verify()
+    assert len(calls) == 2
+
+
+def test_a_row_that_was_relabelled_may_have_been_trained_with(
+    wine_classifier: ProtoAttendClassifier, wine: Any
+) -> None:
+    database = copy.deepcopy(wine_classifier.database_)
+    database.relabel([0], wine[1][-1])
+    added = int(database.add(wine[0][:1], wine[1][:1])[0])
+    report = database.forget([0, 1, added])
+    assert report.trained_with == (1,)
+    assert report.perhaps_trained_with == (0, added)
+    assert "learned with 1 of them, and with those of 2 more that were relabelled" in str(report)
 
 
 def test_errors_of_a_reading_that_nobody_disturbed_are_told(tmp_path: Path) -> None:

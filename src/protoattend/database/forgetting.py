@@ -31,6 +31,9 @@ class ForgetReport:
     trained_with : tuple of int
         Rows gone that the model's weights were trained with, or its best epoch was chosen by: only a new `fit` without
         them takes that back.
+    perhaps_trained_with : tuple of int
+        Rows gone that were relabelled, or added, after training: which of the two, and so whether it knew them, is not
+        kept.
     image_files : tuple of str
         Files of rows gone. They are yours, and still there.
     gone_from_disk : bool
@@ -52,6 +55,7 @@ class ForgetReport:
     votes: float
     changed: tuple[int, ...]
     trained_with: tuple[int, ...]
+    perhaps_trained_with: tuple[int, ...]
     image_files: tuple[str, ...]
     gone_from_disk: bool
 
@@ -60,7 +64,8 @@ class ForgetReport:
         lines = [
             f"{len(self.indices)} rows forgotten, {disk}.",
             f"They had {self.votes:.1%} of the weight in {self.n_compared} decisions; {len(self.changed)} changed.",
-            f"The weights were trained with {len(self.trained_with)} of them: only a new fit takes that back.",
+            f"Weights, words and categories were learned with {len(self.trained_with)} of them, and with those of "
+            f"{len(self.perhaps_trained_with)} more that were relabelled, not added: only a new fit takes that back.",
             f"{len(self.image_files)} of their image files still lie where they were.",
             "Copies, checkpoints and reports made before are not known here: delete them yourself.",
         ]
@@ -77,13 +82,15 @@ def report_of(before: VariantMethods, after: VariantMethods, *, gone_from_disk: 
     first = before.attend(queries, own=torch.from_numpy(places), confidence=False)
     second = after.decide(queries, own=torch.from_numpy(asked), confidence=False)
     on_gone = torch.isin(first.positions, torch.from_numpy(gone))
+    edited = old.edited[torch.from_numpy(gone)].numpy()
     files = old.blocks.take("source", gone) if before.inputs.kind == "images" and old.of_texts else []
     return ForgetReport(
         indices=tuple(old.ids[gone].tolist()),
         n_compared=len(asked),
         votes=float(first.weights[on_gone].double().sum()) / len(asked),
         changed=tuple(new.ids[asked][(first.predicted != second.predicted).numpy()].tolist()),
-        trained_with=tuple(old.ids[gone[~old.edited[torch.from_numpy(gone)].numpy()]].tolist()),
+        trained_with=tuple(old.ids[gone[~edited]].tolist()),
+        perhaps_trained_with=tuple(old.ids[gone[edited]].tolist()),
         image_files=tuple(map(str, files)),
         gone_from_disk=gone_from_disk,
     )

@@ -19,7 +19,7 @@ from protoattend.database.storage import edit_log as edits
 from protoattend.database.storage import folder as on_disk
 from protoattend.database.variants import VariantMethods
 from protoattend.errors import UserError
-from protoattend.folders import alone
+from protoattend.folders import alone, read_whole
 
 
 class SavingMethods(VariantMethods):
@@ -198,9 +198,13 @@ class SavingMethods(VariantMethods):
         ...     opened = CandidateDatabase.open(folder, clf.model_, **read)
         ...     opened.verify()
         """
-        folder = self._require_home().folder
-        on_disk.verify_folder(folder, decision_weight(self.model))
-        edits.verify_log(folder, decision_weight(self.model))
+        folder, decision = self._require_home().folder, decision_weight(self.model)
+
+        def verify() -> None:
+            on_disk.verify_folder(folder, decision)
+            edits.verify_log(folder, decision)
+
+        read_whole(folder, verify)
 
     def save_shard(self, folder: str | os.PathLike[str], number: int, of: int) -> None:
         """Write the database as one of several shards; many processes can do so at once, each its own.
