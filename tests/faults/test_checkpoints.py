@@ -102,7 +102,7 @@ def test_a_training_that_is_killed_goes_on_to_the_same_end(wine: Any, tmp_path: 
     X, y = wine[0][::2], wine[1][::2]
     whole = ProtoAttendClassifier(max_epochs=2, random_state=0, verbose=0).fit(X, y)
     rng, killed = np.random.default_rng(0), 0
-    for run in range(5):
+    for run in range(3):
         killed += killed_and_resumed(X, y, tmp_path / str(run), float(rng.uniform(0.02, 0.3)))
         assert weights(ProtoAttendClassifier.load(tmp_path / str(run) / "model")) == weights(whole)
     assert killed > 0

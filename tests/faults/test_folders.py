@@ -111,7 +111,7 @@ def test_a_kill_in_compact_leaves_the_old_state_or_the_new(saved: Any, steps: Ca
     edited.remove([0, 1])
     with steps():
         count = 0
-        for operation in range(0, 500, 5):
+        for operation in range(0, 500, 9):
             at_work = open_again(clf, folder)
             if len(at_work) == before - 2:
                 clf.database_.save(folder)
@@ -136,7 +136,7 @@ def test_a_kill_in_save_edits_leaves_the_edit_or_not(saved: Any) -> None:
         database.remove([int(database.indices[0])])
         database.save_edits()
 
-    for _ in kills(edit_once, range(0, 400, 3)):
+    for _ in kills(edit_once, range(0, 400, 7)):
         open_again(clf, folder).verify()
     database = open_again(clf, folder)
     database.remove([int(database.indices[0])])
@@ -147,7 +147,7 @@ def test_a_kill_in_save_edits_leaves_the_edit_or_not(saved: Any) -> None:
 @LINUX
 def test_a_kill_in_save_leaves_a_whole_classifier(wine_classifier: ProtoAttendClassifier, tmp_path: Path) -> None:
     wine_classifier.save(tmp_path / "model")
-    for _ in kills(lambda: wine_classifier.save(tmp_path / "model"), range(0, 400, 5)):
+    for _ in kills(lambda: wine_classifier.save(tmp_path / "model"), range(0, 400, 11)):
         ProtoAttendClassifier.load(tmp_path / "model").database_.verify()
     wine_classifier.save(tmp_path / "model")
     assert hidden(tmp_path) == []

@@ -19,7 +19,7 @@ from protoattend.errors import BadFile, ProtoAttendError
 from protoattend.files.meta import checksum
 from protoattend.monitoring.drift import DriftMonitor
 
-MUTATIONS = 25
+MUTATIONS = 16
 
 
 def with_edits(clf: ProtoAttendClassifier, X: Any, y: Any, folder: Path) -> Path:

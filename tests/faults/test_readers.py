@@ -18,7 +18,7 @@ from protoattend import read_data
 from protoattend.datasets import formats
 from protoattend.errors import BadFile
 
-MUTATIONS = 330
+MUTATIONS = 230
 
 
 def test_mutations_of_every_kind_of_file(tmp_path: Path) -> None:
