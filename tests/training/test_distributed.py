@@ -225,33 +225,43 @@ def test_a_process_that_dies_is_named(work: Any, how: str) -> None:
 
 SCRIPT = """
 import os
-import sys
 from pathlib import Path
 from sklearn.datasets import load_wine
 from protoattend import ProtoAttendClassifier
-from protoattend.app.cli import main
 
 clf = ProtoAttendClassifier(max_epochs=3, verbose=0).fit(*load_wine(return_X_y=True))
 Path(os.environ['RANK']).write_text(clf.database_.fingerprint)
-sys.argv = 'protoattend fit wine.csv --target target --epochs 3 --to wine'.split()
-main()
 """
 
 
-@pytest.mark.slow
-def test_a_script_and_the_command_line_under_torchrun(tmp_path: Path) -> None:
-    (tmp_path / "script.py").write_text(SCRIPT)
-    load_wine(as_frame=True).frame.to_csv(tmp_path / "wine.csv", index=False)
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--standalone", "script.py"]
+def torchrun(place: Path, *what: str) -> None:
+    """Run it in two processes, which must end well."""
+    start = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--standalone"]
     run = subprocess.run(
-        command, cwd=tmp_path, capture_output=True, text=True, timeout=300, env=os.environ | {"OMP_NUM_THREADS": "1"}
+        [*start, *what],
+        cwd=place,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
     )
     assert run.returncode == 0, run.stderr
+
+
+@pytest.mark.slow
+def test_a_script_under_torchrun(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(SCRIPT)
+    torchrun(tmp_path, "script.py")
     assert (tmp_path / "0").read_text() == (tmp_path / "1").read_text(), (
         "no seed was given, and yet both train the same model"
     )
-    clf = ProtoAttendClassifier.load(tmp_path / "wine")
-    assert len(clf.database_) == len(load_wine().target)
+
+
+@pytest.mark.slow
+def test_the_command_line_under_torchrun(tmp_path: Path) -> None:
+    load_wine(as_frame=True).frame.to_csv(tmp_path / "wine.csv", index=False)
+    torchrun(tmp_path, *["-m", "protoattend", "fit", "wine.csv", "--target", "target", "--epochs", "3", "--to", "wine"])
+    assert len(ProtoAttendClassifier.load(tmp_path / "wine").database_) == len(load_wine().target)
 
 
 def test_shares_of_a_batch() -> None:
