@@ -220,6 +220,18 @@ def test_keys_go_through_rows_and_screens(page: Any, sites: Any) -> None:
     expect(page.get_by_role("dialog")).to_have_count(0)
 
 
+def test_a_key_acts_on_what_is_shown(page: Any, sites: Any) -> None:
+    """A key pressed at the very moment the first row is marked goes to the second, before any effect has run."""
+    page.add_init_script(
+        "new MutationObserver((_, watching) => { if (document.querySelector('.row[aria-current]')) {"
+        " watching.disconnect();"
+        " document.body.dispatchEvent(new KeyboardEvent('keydown', {key: 'j', bubbles: true})); }"
+        " }).observe(document, {subtree: true, childList: true, attributes: true});"
+    )
+    open_screen(page, sites("text"))
+    expect(page.locator("li:nth-child(2) > .row")).to_have_attribute("aria-current", "true")
+
+
 def test_it_fits_a_phone(page: Any, sites: Any) -> None:
     page.set_viewport_size({"width": 390, "height": 844})
     screens = {

@@ -5,7 +5,7 @@ import { DraftsPanel } from "./drafts.js";
 import { Decisions } from "./decisions.js";
 import { LabelQueue } from "./labels.js";
 import { MapScreen } from "./map.js";
-import { LabelSelect, many } from "./parts.js";
+import { LabelSelect, many, useKeys } from "./parts.js";
 import { SCREENS, change, countDrafts, go, loadModel, readAddress, state, undo, useStore } from "./store.js";
 import { Threshold } from "./threshold.js";
 import { TryOwn } from "./try.js";
@@ -55,25 +55,16 @@ function Keys({ close }) {
   </div>`;
 }
 
-const typing = (target) => /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName) && target.type !== "range";
-
 function App() {
   const { model, problem, said, screen, row } = useStore();
   const [open, setOpen] = useState(null);
-  useEffect(() => {
-    const onKey = (event) => {
-      if (event.key === "Escape") return setOpen(null);
-      if (typing(event.target) || event.metaKey || event.altKey) return null;
-      if (event.key === "z" && event.ctrlKey) return undo();
-      if (event.ctrlKey) return null;
-      if (event.key >= "1" && event.key <= "5") return go(SCREENS[event.key - 1]);
-      if (event.key === "u") return undo();
-      if (event.key === "d") return setOpen("drafts");
-      return event.key === "?" ? setOpen("keys") : null;
-    };
-    addEventListener("keydown", onKey);
-    return () => removeEventListener("keydown", onKey);
-  }, []);
+  useKeys((key) => {
+    if (key === "Escape") setOpen(null);
+    else if (key >= "1" && key <= "5") go(SCREENS[key - 1]);
+    else if (key === "u" || key === "ctrl z") undo();
+    else if (key === "d") setOpen("drafts");
+    else if (key === "?") setOpen("keys");
+  });
   useEffect(() => {
     document.title = model ? `${NAMES[screen]} · ${model.name}` : "protoattend";
   }, [model, screen]);

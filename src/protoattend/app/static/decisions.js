@@ -3,7 +3,7 @@
 import { html, useEffect, useRef, useState } from "./vendor/htm-preact.js";
 import { get, imageOf } from "./api.js";
 import { Card } from "./card.js";
-import { Empty, Meter, Progress, Tag, many, percent, useAnswer } from "./parts.js";
+import { Empty, Meter, Progress, Tag, many, percent, useAnswer, useKeys } from "./parts.js";
 import { change, className, go, useStore } from "./store.js";
 
 const PAGE = 50;
@@ -84,16 +84,12 @@ function Rows({ model, row }) {
       change({ row: { table: model.table, row: list[0].row } });
     }
   }, [answer, row]);
-  useEffect(() => {
-    const onKey = ({ key, target }) => {
-      if (!["j", "k"].includes(key) || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName) || !list.length) return;
-      const here = row ? list.findIndex((one) => one.row === row.row) : -1;
-      const next = list[Math.min(list.length - 1, Math.max(0, here + (key === "j" ? 1 : -1)))];
-      go("decisions", { table: model.table, row: next.row });
-    };
-    addEventListener("keydown", onKey);
-    return () => removeEventListener("keydown", onKey);
-  }, [answer, row]);
+  useKeys((key) => {
+    if (!["j", "k"].includes(key) || !list.length) return;
+    const here = row ? list.findIndex((one) => one.row === row.row) : -1;
+    const next = list[Math.min(list.length - 1, Math.max(0, here + (key === "j" ? 1 : -1)))];
+    go("decisions", { table: model.table, row: next.row });
+  });
   return html`<section class="rows" aria-label="Rows">
     <${Filters} filter=${filter} counts=${answer ? answer.counts : model.counts} model=${model} />
     <${Progress} decided=${model.decided} total=${model.to_decide} what="row" />

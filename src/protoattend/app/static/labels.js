@@ -1,9 +1,9 @@
 // The queue of label errors: one candidate at a time, with what disputes its label; accept, reject, undo.
 
-import { html, useEffect, useState } from "./vendor/htm-preact.js";
+import { html, useState } from "./vendor/htm-preact.js";
 import { get } from "./api.js";
 import { Card } from "./card.js";
-import { Empty, LabelSelect, Progress, many, percent, useAnswer } from "./parts.js";
+import { Empty, LabelSelect, Progress, many, percent, useAnswer, useKeys } from "./parts.js";
 import { className, countDrafts, relabel, undo, useStore } from "./store.js";
 
 export function LabelQueue({ model }) {
@@ -15,15 +15,11 @@ export function LabelQueue({ model }) {
   const issue = open[0];
   const accept = (to = issue.suggested) => relabel(issue.row, issue.label, to);
   const reject = () => relabel(issue.row, issue.label, issue.label);
-  useEffect(() => {
-    const onKey = ({ key, target }) => {
-      if (!issue || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName)) return;
-      if (key === "a") accept();
-      if (key === "r") reject();
-      if (key === "s") setSkipped([...skipped, issue.row]);
-    };
-    addEventListener("keydown", onKey);
-    return () => removeEventListener("keydown", onKey);
+  useKeys((key) => {
+    if (!issue) return;
+    if (key === "a") accept();
+    if (key === "r") reject();
+    if (key === "s") setSkipped([...skipped, issue.row]);
   });
   if (!answer) return html`<div class="wide" aria-busy="true"></div>`;
   return html`<div class="wide labels">

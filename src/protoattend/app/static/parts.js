@@ -1,6 +1,6 @@
 // Small pieces that every screen uses.
 
-import { html, useEffect, useState } from "./vendor/htm-preact.js";
+import { html, useEffect, useRef, useState } from "./vendor/htm-preact.js";
 import { className, fail } from "./store.js";
 
 export function percent(share) {
@@ -58,6 +58,23 @@ export function useAnswer(ask, inputs) {
     return () => controller.abort();
   }, inputs);
   return answer;
+}
+
+const typing = (target) => /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName) && target.type !== "range";
+
+// Calls `act` with the name of each key pressed outside of fields ("j", "ctrl z"), and with Escape anywhere. It is always
+// the `act` of what is on the screen: effects run after the paint, and a key pressed in between must not meet an old one.
+export function useKeys(act) {
+  const newest = useRef();
+  newest.current = act;
+  useEffect(() => {
+    const onKey = ({ key, target, altKey, ctrlKey, metaKey }) => {
+      if (key !== "Escape" && (typing(target) || altKey || metaKey)) return;
+      newest.current(ctrlKey ? `ctrl ${key}` : key);
+    };
+    addEventListener("keydown", onKey);
+    return () => removeEventListener("keydown", onKey);
+  }, []);
 }
 
 export function Progress({ decided, total, what }) {
