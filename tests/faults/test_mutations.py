@@ -92,6 +92,17 @@ def test_a_malformed_meta_is_one_clear_sentence(
         ProtoAttendClassifier.load(tmp_path / "model")
 
 
+def test_readings_that_lack_a_part(wine_classifier: ProtoAttendClassifier, tmp_path: Path) -> None:
+    wine_classifier.save(tmp_path / "model")
+    signed(tmp_path / "model" / "database", lambda meta: meta["readings"].pop("flat_temperature"))
+    with pytest.raises(BadFile, match="readings must be an object with 'flat_temperature'"):
+        ProtoAttendClassifier.load(tmp_path / "model")
+    wine_classifier.save(tmp_path / "other")
+    signed(tmp_path / "other" / "database", lambda meta: meta["readings"]["familiar_from"].clear())
+    with pytest.raises(BadFile, match=r"familiar_from must be of all 3 classes"):
+        ProtoAttendClassifier.load(tmp_path / "other")
+
+
 def test_texts_must_be_read_as_the_encoder_takes_them(text_classifier: ProtoAttendClassifier, tmp_path: Path) -> None:
     text_classifier.save(tmp_path / "model")
     signed(tmp_path / "model", lambda meta: meta["inputs"]["state"].pop("vocabulary"))  # so, by their characters

@@ -79,3 +79,33 @@ def test_a_member_of_an_archive_that_is_no_array(tmp_path: Path) -> None:
         archive.writestr("notes.npy", "not an array")
     with pytest.raises(BadFile, match="'notes' is no array"):
         read_data(tmp_path / "arrays.npz")
+
+
+def test_an_archive_whose_list_of_members_hides_one(tmp_path: Path) -> None:
+    path = tmp_path / "arrays.npz"
+    np.savez(path, X=np.ones((3, 2)), y=np.arange(3))
+    content = bytearray(path.read_bytes())
+    comment = content.index(b"PK\x01\x02") + 33  # the high byte of its length: the next entry becomes a remark
+    content[comment] = 2
+    path.write_bytes(content)
+    with pytest.raises(BadFile, match="it has 2 members, but 1 are listed"):
+        read_data(path)
+
+
+def test_an_array_whose_header_is_damaged_is_not_read_shifted(tmp_path: Path) -> None:
+    path = tmp_path / "features.npz"
+    np.savez(path, features=np.ones((2, 2048), dtype=np.float32), labels=np.array([0, 1]))
+    content = bytearray(path.read_bytes())
+    length = content.index(b"\x93NUMPY") + 8
+    content[length] -= 16  # of the header, so that its last spaces become numbers
+    path.write_bytes(content)
+    with pytest.raises(BadFile, match=r"longer than its header says|Bad CRC"):
+        formats.read_features(path, n_classes=2)
+    with pytest.raises(BadFile, match=r"longer than its header says|Bad CRC"):
+        read_data(path, samples="features", target="labels")
+
+
+def test_a_class_number_of_thousands_of_digits(tmp_path: Path) -> None:
+    (tmp_path / "dbpedia.csv").write_text("9" * 5000 + ',"a title","a text"\n')
+    with pytest.raises(BadFile, match="1 to 14"):
+        formats.read_dbpedia(tmp_path / "dbpedia.csv", n_classes=14)

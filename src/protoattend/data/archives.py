@@ -8,12 +8,15 @@ import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 
 from protoattend.errors import ARRAY_ERRORS, BadFile, UserError, choose
 
 ALWAYS, EXPANSION = 1 << 28, 200  # bytes of arrays that are always read, and times the size of their archive
+MAGIC = np.lib.format.MAGIC_PREFIX
+END, COUNT = 22, slice(10, 12)  # bytes of the record that ends an archive, and where it counts the members
 
 
 @dataclass(frozen=True)
@@ -28,24 +31,18 @@ class Roles:
 def read_archive(path: Path, wanted: Roles) -> tuple[dict[str, np.ndarray], Roles]:
     """Return the arrays that have a role, and their roles: those wanted, and what goes without saying."""
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            held = list(archive.files)
-            for what, name in vars(wanted).items():
-                if name is not None:
-                    choose(name, held, f"{what}, an array of {path},")
-            with zipfile.ZipFile(path) as entries:
-                require_room(path, sum(entry.file_size for entry in entries.infolist()))
-            arrays = {name: archive[name] for name in held}
-            other = next((name for name, array in arrays.items() if not isinstance(array, np.ndarray)), None)
-            if other is not None:  # a member that does not begin as an array comes as bytes
-                raise ValueError(f"{other!r} is no array")
+        with path.open("rb") as file:
+            arrays = read_members(path, file)
+        for what, name in vars(wanted).items():
+            if name is not None:
+                choose(name, list(arrays), f"{what}, an array of {path},")
     except UserError:
         raise
     except ValueError as error:
         objects = "allow_pickle" in str(error)
         fix = "it holds Python objects, which are never unpickled; save plain arrays" if objects else error
         raise BadFile(f"{path}: not a readable archive of arrays ({fix}).") from None
-    except (*ARRAY_ERRORS, TypeError, KeyError) as error:  # TypeError: a bare .npy under the name .npz
+    except ARRAY_ERRORS as error:
         raise BadFile(f"{path}: not a readable archive of arrays ({error}); save it with numpy.savez.") from None
     roles = guess_roles({name: array.shape for name, array in arrays.items()}, wanted)
     if roles.samples is None:
@@ -55,6 +52,37 @@ def read_archive(path: Path, wanted: Roles) -> tuple[dict[str, np.ndarray], Role
             "the command line)."
         )
     return arrays, roles
+
+
+def read_members(path: Path, file: BinaryIO) -> dict[str, np.ndarray]:
+    """Return all arrays of an archive, each read to its end: before that, no checksum is compared.
+
+    numpy.load stops where an array's header says that it ends, so that a damaged header shifts all numbers in silence.
+    """
+    with zipfile.ZipFile(file) as entries:
+        require_room(path, sum(entry.file_size for entry in entries.infolist()))
+        _require_all_listed(file, entries)
+        return {entry.filename.removesuffix(".npy"): _read_member(entries, entry) for entry in entries.infolist()}
+
+
+def _read_member(entries: zipfile.ZipFile, entry: zipfile.ZipInfo) -> np.ndarray:
+    with entries.open(entry) as member:
+        begins = member.read(len(MAGIC))
+    if begins != MAGIC:
+        raise ValueError(f"{entry.filename.removesuffix('.npy')!r} is no array")
+    with entries.open(entry) as member:
+        array: np.ndarray = np.lib.format.read_array(member, allow_pickle=False)
+        if member.read(1):
+            raise ValueError(f"{entry.filename!r} is longer than its header says")
+    return array
+
+
+def _require_all_listed(file: BinaryIO, entries: zipfile.ZipFile) -> None:
+    """Raise where a damaged list of members hides some: zipfile reads as many as it finds and never counts."""
+    file.seek(-END - len(entries.comment), io.SEEK_END)
+    count = int.from_bytes(file.read(END)[COUNT], "little")
+    if len(entries.infolist()) != count:
+        raise ValueError(f"it has {count} members, but {len(entries.infolist())} are listed")
 
 
 def most_room(size: int) -> int:

@@ -18,13 +18,14 @@ from pathlib import Path
 
 import numpy as np
 
-from protoattend.data.archives import most_room, require_room, unzipped
+from protoattend.data.archives import most_room, read_members, unzipped
 from protoattend.data.decode import decode_image
 from protoattend.errors import ARRAY_ERRORS, BadFile
 
 CIFAR_RECORD = 1 + 3 * 32 * 32  # bytes: one label, then the red, green and blue planes
 SPRITE_WIDTH = 32 * 32
 N_FEATURES = 2048
+DIGITS = 9  # of the number of a class: Python refuses to convert thousands
 _MAT_MATRIX, _MAT_COMPRESSED = 14, 15
 _MAT_TYPES = {1: "<i1", 2: "<u1", 3: "<i2", 4: "<u2", 5: "<i4", 6: "<u4", 7: "<f4", 9: "<f8", 12: "<i8"}
 ADULT_LABELS = ("<=50K", ">50K")
@@ -129,7 +130,7 @@ def read_dbpedia(path: Path, *, n_classes: int) -> tuple[list[str], np.ndarray]:
                     f"{path}, line {rows.line_num}: must have 3 columns (class, title, text), not {len(row)}."
                 )
             number, _, text = (cell.strip() for cell in row)
-            if not (number.isascii() and number.isdigit() and 1 <= int(number) <= n_classes):
+            if not (number.isascii() and number.isdigit() and len(number) <= DIGITS and 1 <= int(number) <= n_classes):
                 raise _bad_label(path, f"line {rows.line_num}", number, f"1 to {n_classes}")
             texts.append(text)
             labels.append(int(number) - 1)
@@ -262,20 +263,16 @@ def _json_labels(path: Path, *, n_classes: int) -> np.ndarray:
 def load_array(path: Path, key: str) -> np.ndarray:
     data = _read_bytes(path)
     try:
-        if zipfile.is_zipfile(io.BytesIO(data)):
-            with zipfile.ZipFile(io.BytesIO(data)) as entries:
-                require_room(path, sum(entry.file_size for entry in entries.infolist()))
-        content = np.load(io.BytesIO(data), allow_pickle=False)
-        if isinstance(content, np.ndarray):
-            return np.atleast_1d(content)
-        with content:
-            return np.atleast_1d(content[key])
-    except KeyError as error:
-        raise BadFile(f"{path}: must hold the array {key!r}, but it holds {sorted(content.files)}.") from error
+        if not zipfile.is_zipfile(io.BytesIO(data)):
+            return np.atleast_1d(np.load(io.BytesIO(data), allow_pickle=False))
+        arrays = read_members(path, io.BytesIO(data))
     except BadFile:
         raise
     except ARRAY_ERRORS as error:
         raise BadFile(f"{path}: not a plain array file ({error}); save it with numpy.save or savez.") from error
+    if key not in arrays:
+        raise BadFile(f"{path}: must hold the array {key!r}, but it holds {sorted(arrays)}.")
+    return np.atleast_1d(arrays[key])
 
 
 def _mat_arrays(data: bytes) -> dict[str, np.ndarray]:
