@@ -229,8 +229,9 @@ from pathlib import Path
 from sklearn.datasets import load_wine
 from protoattend import ProtoAttendClassifier
 
-clf = ProtoAttendClassifier(max_epochs=3, verbose=0).fit(*load_wine(return_X_y=True))
-Path(os.environ['RANK']).write_text(clf.database_.fingerprint)
+clf = ProtoAttendClassifier(max_epochs=2, verbose=0)
+said = [clf.fit(*load_wine(return_X_y=True)).database_.fingerprint for _ in range(2)]  # a second fit meets again
+Path(os.environ['RANK']).write_text(" ".join(said))
 """
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
+from torch.distributed.rendezvous import rendezvous
 
 from protoattend.errors import UserError
 from protoattend.parallel import ranks
@@ -39,7 +40,11 @@ def joined() -> Iterator[None]:
         return
     if torch.cuda.is_available():
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-    dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo")
+    backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
+    store, rank, size = next(rendezvous("env://"))
+    # The store outlives the group: where a second one met under the first one's names, it would wait for ever.
+    meeting = store.add(f"protoattend of {rank}", 1)
+    dist.init_process_group(backend, store=dist.PrefixStore(f"meeting {meeting}", store), rank=rank, world_size=size)
     try:
         yield
     except RuntimeError as error:
