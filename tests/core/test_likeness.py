@@ -75,11 +75,12 @@ def test_sketches() -> None:
 @pytest.mark.slow
 def test_prototypes_become_alike_and_decisions_stay_as_good(few_digits: Any) -> None:
     X, y = few_digits
-    alike = []
+    alike, scores = [], []
     for likeness in (0.0, 0.1):
         clf = ProtoAttendClassifier(recipe=Recipe(likeness=likeness), max_epochs=15, random_state=0, verbose=0)
         clf.fit(X[:300], y[:300])
         heaviest = [e.prototypes[0].index for e in clf.explain(X[300:], top=1)]
-        assert clf.score(X[300:], y[300:]) > 0.85
+        scores.append(clf.score(X[300:], y[300:]))
         alike.append(np.linalg.norm(X[heaviest] - X[300:], axis=(1, 2)).mean())
     assert alike[1] < 0.9 * alike[0]
+    assert scores[1] >= scores[0] - 0.02

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,8 @@ from sklearn.datasets import load_wine
 from protoattend import ProtoAttendClassifier
 from protoattend.core.candidates import stored
 from protoattend.core.sparsemax import sparsemax
-from protoattend.database.n_prototypes import STEP, temperature_for
+from protoattend.database.n_prototypes import MOST, STEP, temperature_for
+from protoattend.database.searchable import Searchable
 from protoattend.errors import UserError
 from protoattend.explain.ranking import DatabaseRanker
 
@@ -27,9 +29,14 @@ def typical(classifier: ProtoAttendClassifier) -> float:
     return float(np.median([e.n_prototypes(0.95) for e in classifier.explain(X)]))
 
 
-def naive_median(queries: torch.Tensor, keys: torch.Tensor) -> float:
+def naive_count(queries: torch.Tensor, keys: torch.Tensor) -> float:
     weights = sparsemax(queries.double() @ keys.double().T / queries.shape[1] ** 0.5).sort(1, descending=True).values
-    return float(((weights.cumsum(1) < 0.95 - 1e-9).sum(1) + 1).sort().values[(len(weights) - 1) // 2])
+    return float(((weights.cumsum(1) < 0.95 - 1e-9).sum(1) + 1).sort().values[math.ceil(MOST * len(weights)) - 1])
+
+
+def counted(keys: torch.Tensor, sample_weight: torch.Tensor | None = None) -> Searchable:
+    """Return candidates of one class: what they decide does not matter here."""
+    return Searchable(keys, torch.zeros(len(keys), 1), torch.zeros(len(keys), dtype=torch.long), sample_weight)
 
 
 @pytest.fixture
@@ -41,8 +48,8 @@ def some() -> tuple[torch.Tensor, torch.Tensor]:
 @pytest.mark.parametrize("most", [1, 3, 10, 50])
 def test_the_temperature_is_the_highest_that_suffices(some: tuple[torch.Tensor, torch.Tensor], most: int) -> None:
     queries, keys = some
-    temperature = temperature_for(queries, keys, torch.ones(len(keys)), most)
-    assert naive_median(queries / temperature, keys) <= most < naive_median(queries / (STEP * temperature), keys)
+    temperature = temperature_for(queries, counted(keys), most)
+    assert naive_count(queries / temperature, keys) <= most < naive_count(queries / (STEP * temperature), keys)
 
 
 def test_held_out_rows_are_counted_where_there_are_enough(some: tuple[torch.Tensor, torch.Tensor]) -> None:
@@ -51,13 +58,25 @@ def test_held_out_rows_are_counted_where_there_are_enough(some: tuple[torch.Tens
     queries[:150] *= 4  # rows that training has seen, and that find fewer prototypes
 
     def temperature(held_out: torch.Tensor | None) -> float:
-        return temperature_for(queries, keys, torch.ones(len(keys)), 5, held_out=held_out)
+        return temperature_for(queries, counted(keys), 5, held_out=held_out)
 
     new, too_few = torch.arange(150, 300), torch.arange(290, 300)
-    assert (
-        naive_median(queries[new] / temperature(new), keys) <= 5 < naive_median(queries[new] / temperature(None), keys)
-    )
+    assert naive_count(queries[new] / temperature(new), keys) <= 5 < naive_count(queries[new] / temperature(None), keys)
     assert temperature(too_few) == temperature(None)
+
+
+def test_candidates_that_take_no_part_in_decisions_are_not_counted(some: tuple[torch.Tensor, torch.Tensor]) -> None:
+    queries, keys = some
+    labels = torch.arange(300) % 2
+    scores = torch.nn.functional.one_hot(labels, 2).float()
+    scores[::3] = scores[::3].flip(1)  # these argue for the other label
+    typical = Searchable(keys, scores, labels, typical_only=True)
+    assert len(typical.atypical) == 100
+    taking_part = torch.ones(300, dtype=torch.bool)
+    taking_part[typical.atypical] = False
+    temperature = temperature_for(queries, typical, 8)
+    assert naive_count(queries / temperature, keys[taking_part]) <= 8.5
+    assert temperature > temperature_for(queries, counted(keys), 8), "among fewer, flatter weights are as few"
 
 
 def test_a_row_of_weight_two_counts_like_the_row_twice(some: tuple[torch.Tensor, torch.Tensor]) -> None:
@@ -65,14 +84,14 @@ def test_a_row_of_weight_two_counts_like_the_row_twice(some: tuple[torch.Tensor,
     counts = torch.ones(200)
     counts[::3] = 2
     twice = torch.arange(200).repeat_interleave(counts.long())
-    repeated = temperature_for(queries[twice], keys[twice], torch.ones(len(twice)), 7)
-    assert temperature_for(queries, keys, counts, 7) == repeated
+    repeated = temperature_for(queries[twice], counted(keys[twice]), 7)
+    assert temperature_for(queries, counted(keys, counts), 7) == repeated
 
 
 def test_no_temperature_is_above_the_highest_allowed(some: tuple[torch.Tensor, torch.Tensor]) -> None:
     queries, keys = some
-    assert temperature_for(1000 * queries, keys, torch.ones(len(keys)), 50) > 1
-    assert temperature_for(1000 * queries, keys, torch.ones(len(keys)), 50, at_most=1.0) == 1.0
+    assert temperature_for(1000 * queries, counted(keys), 50) > 1
+    assert temperature_for(1000 * queries, counted(keys), 50, at_most=1.0) == 1.0
 
 
 def test_fit_sharpens_until_few_prototypes_decide() -> None:
@@ -153,8 +172,8 @@ def test_a_database_with_rounded_keys_can_be_set_too() -> None:
 def test_alike_rows_are_not_told_apart_at_any_price() -> None:
     keys = torch.nn.functional.normalize(torch.rand(10, 4, generator=torch.Generator().manual_seed(0)))
     alike = keys.repeat_interleave(20, 0)  # of 20 copies, 19 are needed for 95 %
-    temperature = temperature_for(alike, alike, torch.ones(200), 8)
-    assert naive_median(alike / temperature, alike) == 19
+    temperature = temperature_for(alike, counted(alike), 8)
+    assert naive_count(alike / temperature, alike) == 19
     assert temperature > STEP**-47
 
 

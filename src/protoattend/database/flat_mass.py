@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 
 from protoattend.core.attention import class_mass, label_votes, ragged_class_mass
+from protoattend.database.attention import Attention
 from protoattend.database.searchable import Searchable
 
 
@@ -17,7 +21,7 @@ class FlatMass:
 
     def __init__(self, n_queries: int, candidates: Searchable, ratio: float) -> None:
         self._candidates = candidates
-        self._ratio = ratio
+        self._ratio = ratio * math.log2(math.e)  # so that 2 is what powers are taken of
         self._largest = torch.full((n_queries, 1), -torch.inf)
         self._sums = torch.zeros(n_queries, candidates.class_scores.shape[1], dtype=torch.float64)
 
@@ -27,10 +31,11 @@ class FlatMass:
         seen = scores[:, : len(labels)]
         highest = torch.maximum(self._largest, seen.amax(1, keepdim=True).float())
         reference = highest.nan_to_num(neginf=0.0)  # until a first finite score is seen
-        masses = seen.sub(reference).mul_(self._ratio).exp_()
+        # In two passes; exp2 takes a fourth of the time of exp.
+        masses = torch.add(-self._ratio * reference, seen, alpha=self._ratio).exp2_()
         if self._candidates.sample_weight is not None:
             masses = masses * self._candidates.sample_weight[start : start + len(labels)].to(masses.dtype)
-        shrink = ((self._largest - reference) * self._ratio).exp().double()
+        shrink = ((self._largest - reference) * self._ratio).exp2().double()
         self._sums = self._sums * shrink + self._by_class(masses, labels)
         self._largest = highest
 
@@ -40,6 +45,8 @@ class FlatMass:
             return ragged_class_mass(labels, masses[0], n_classes).double()
         return class_mass(masses, label_votes(labels, n_classes, masses.dtype)).double()
 
-    def shares(self) -> Tensor:
-        """Return the class mass `(B, C)` of all that was seen; it sums to one."""
-        return self._sums / self._sums.sum(1, keepdim=True)
+    def of(self, attention: Attention) -> Attention:
+        """Return the attention with the flat reading of all that was seen: shares, and the logarithm of their total."""
+        total = self._sums.sum(1)
+        scale = (self._largest * self._ratio * math.log(2)).squeeze(1).double()
+        return replace(attention, flat_mass=self._sums / total[:, None], flat_total=total.log() + scale)

@@ -35,10 +35,18 @@ def decisive(scores: Tensor, positions: Tensor, candidates: Searchable) -> Tenso
     return torch.where(left.isfinite().any(1, keepdim=True), left, scores)
 
 
-def class_mass_of_found(weights: Tensor, positions: Tensor, candidates: Searchable) -> Tensor:
-    rows = torch.arange(len(weights))[:, None].expand_as(positions).flatten()
-    labels, n_classes = candidates.labels[positions].flatten(), candidates.class_scores.shape[1]
-    return ragged_class_mass(labels, weights.flatten(), n_classes, rows, len(weights))
+def flat_reading_of_found(
+    scores: Tensor, counts: Tensor, outside: Tensor, labels: Tensor, n_classes: int
+) -> tuple[Tensor, Tensor]:
+    """Return the class mass of the flat reading among the found, and the logarithm of the most its total can be.
+
+    The most, for an input must not be called unfamiliar because of candidates that were not looked at.
+    """
+    shares, missed = softmax_of_found(scores, counts, outside)
+    rows = torch.arange(len(shares))[:, None].expand_as(labels).flatten()
+    mass = ragged_class_mass(labels.flatten(), shares.flatten(), n_classes, rows, len(shares))
+    found = torch.logsumexp(scores + counts.clamp(min=torch.finfo(counts.dtype).tiny).log(), dim=1)
+    return mass, found - torch.log1p(-missed)
 
 
 def _last(shifted: Tensor) -> Tensor:

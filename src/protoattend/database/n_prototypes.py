@@ -16,7 +16,8 @@ from protoattend.database.search import attend
 from protoattend.database.searchable import Searchable
 
 ROWS = 512  # of the database, spread over it, whose prototypes are counted
-ENOUGH = 100  # held-out rows for a median
+ENOUGH = 100  # held-out rows to count by
+MOST = 0.6  # of the rows have so few: later inputs find a little more, and half of them should not find too many
 SHARE = 0.95  # of a decision
 BLOCK = 64  # of them at once: where many candidates decide, a table of all would be large
 STEP = 2**0.25
@@ -25,25 +26,17 @@ HIGHEST = STEP**STEPS  # 4,096; the lowest temperature is 1 / 4,096
 
 
 def temperature_for(
-    queries: Tensor,
-    keys: Tensor,
-    sample_weight: Tensor,
-    n: int,
-    *,
-    at_most: float = HIGHEST,
-    held_out: Tensor | None = None,
+    queries: Tensor, candidates: Searchable, n: int, *, at_most: float = HIGHEST, held_out: Tensor | None = None
 ) -> float:
     """Return the highest temperature at which `n` prototypes make 95 % of a decision by sparsemax.
 
-    That is in the median over rows of a database, whose queries and keys `(D, d_att)` these are; `sample_weight` `(D,)`
-    is how many times each row counts, in the counting too. Where so few are out of reach, as where many rows are alike,
-    it is the temperature for the fewest possible. None is above `at_most`. Where enough rows were held out from
-    training, at positions `held_out`, these are counted, as later inputs find their prototypes: among rows it has seen,
-    some fit better.
+    That is for most rows of a database, whose queries `(D, d_att)` these are; a row that counts several times does so
+    in the counting too. Where so few are out of reach, as where many rows are alike, it is the temperature for
+    the fewest possible. None is above `at_most`. Where enough rows were held out from training, at positions
+    `held_out`, these are counted, as later inputs find their prototypes: among rows it has seen, some fit better.
     """
-    positions = torch.arange(len(keys)) if held_out is None or len(held_out) < ENOUGH else held_out
+    positions = torch.arange(len(queries)) if held_out is None or len(held_out) < ENOUGH else held_out
     rows = positions[torch.linspace(0, len(positions) - 1, min(ROWS, len(positions))).round().long()]
-    candidates = _only_counted(keys, sample_weight, queries.dtype)
 
     def count(steps: int) -> float:
         return _typical_count(queries[rows], candidates, rows, STEP**-steps)
@@ -56,21 +49,15 @@ def temperature_for(
     return STEP**-low
 
 
-def _only_counted(keys: Tensor, sample_weight: Tensor, dtype: torch.dtype) -> Searchable:
-    """Return candidates of one class, for what they decide does not matter here."""
-    nothing = torch.zeros(1, 1, dtype=dtype).expand(len(keys), 1)
-    return Searchable(keys, nothing, torch.zeros(1, dtype=torch.long).expand(len(keys)), sample_weight)
-
-
 def _typical_count(queries: Tensor, candidates: Searchable, rows: Tensor, temperature: float) -> float:
-    """Return the median of the prototypes of these rows, each without itself and counted as often as the row is."""
+    """Return how many prototypes most of these rows have, each without itself and counted as often as the row is."""
     found = attend(queries, candidates, normalize="sparsemax", temperature=temperature, own=rows)
-    assert candidates.sample_weight is not None
+    counts_of = torch.ones(len(candidates.labels)) if candidates.sample_weight is None else candidates.sample_weight
     weights = _tables(found.weights, found.sizes)
-    copies = _tables(candidates.sample_weight[found.positions], found.sizes)
+    copies = _tables(counts_of[found.positions], found.sizes)
     counts, order = torch.cat([_counts(*both) for both in zip(weights, copies, strict=True)]).sort()
-    reached = candidates.sample_weight[rows][order].cumsum(0)
-    return float(counts[torch.searchsorted(reached, reached[-1] / 2)])
+    reached = counts_of[rows][order].cumsum(0)
+    return float(counts[torch.searchsorted(reached, MOST * reached[-1])])
 
 
 def _tables(ragged: Tensor, sizes: Tensor) -> list[Tensor]:

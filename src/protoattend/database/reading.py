@@ -259,7 +259,11 @@ class ReadableDatabase:
             flat=state.readings.flat_temperature if state.readings is not None and confidence else None,
         )
         if state.readings is not None:
-            found = replace(found, probability_temperature=state.readings.probability_temperature)
+            found = replace(
+                found,
+                probability_temperature=state.readings.probability_temperature,
+                familiar_from=state.familiar_from,
+            )
         return found if state.rounding is None else replace(found, exact=False)
 
     def decide(self, queries: Tensor, *, own: Tensor | None = None, confidence: bool = True) -> Attention:

@@ -8,7 +8,7 @@ for the likelihood of their labels; and probabilities have a temperature chosen 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +28,7 @@ SCORES = 2**26  # of these rows at the most, all candidates together
 STEP, STEPS, COARSE = 2**0.5, 24, 4  # of the flat temperature beside that of the decision, both ways; coarse ones first
 PROBABILITY = 2.0 ** torch.arange(-4, 4.01, 0.125)  # temperatures of probabilities to choose from
 LEAST = 1e-9  # class mass, in a logarithm
+UNFAMILIAR = 0.02  # of the rows that readings are chosen on: the price in confidence of telling what is far from all
 
 Loss = Callable[[Tensor], float]  # of logarithms of shares `(n, C)`
 
@@ -37,12 +38,16 @@ class Readings:
     """How decisions, confidence and probabilities are read.
 
     With `typical_only`, candidates decide only where their own value argues for the label they carry. A person who adds
-    or relabels one makes it typical. All candidates count for the confidence.
+    or relabels one makes it typical. All candidates count for the confidence. `familiar_from` has for each predicted
+    class the logarithm of the sum of exp(score / flat_temperature) over all candidates from which on an input is
+    familiar: below it weights of the flat reading sum to less than one, for what is unlike all candidates should not be
+    confident. None: all inputs are familiar.
     """
 
     flat_temperature: float
     probability_temperature: float = 1.0
     typical_only: bool = True
+    familiar_from: tuple[float, ...] | None = None
 
     def state(self) -> dict[str, Any]:
         """Return it as JSON can hold it."""
@@ -50,7 +55,10 @@ class Readings:
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any] | None) -> Readings | None:
-        return None if state is None else cls(**state)
+        if state is None:
+            return None
+        familiar_from = state.get("familiar_from")
+        return cls(**{**state, "familiar_from": None if familiar_from is None else tuple(familiar_from)})
 
 
 def choose_readings(database: VariantMethods, held_out: Tensor) -> Readings:
@@ -66,7 +74,13 @@ def choose_readings(database: VariantMethods, held_out: Tensor) -> Readings:
     logits = database.decide(queries, own=asked, confidence=False).logits.double()
     typical_only = database.readings is None or database.readings.typical_only
     flat = _flat_temperature(database, queries, asked, loss)
-    return Readings(flat, _probability_temperature(logits, loss), typical_only)
+    reading = Readings(flat, _probability_temperature(logits, loss), typical_only)
+    read_so = database.snapshot()
+    read_so.readings = reading
+    totals = read_so.decide(queries, own=asked).flat_total
+    if totals is None:
+        return reading
+    return replace(reading, familiar_from=_familiar_from(totals, labels, weights, len(database.classes)))
 
 
 def _asked(n_candidates: int, held_out: Tensor) -> tuple[Tensor, Tensor]:
@@ -103,6 +117,26 @@ def _flat_temperature(database: VariantMethods, queries: Tensor, own: Tensor, lo
 def _probability_temperature(logits: Tensor, loss: Loss) -> float:
     losses = [loss((logits / temperature).log_softmax(1)) for temperature in PROBABILITY]
     return float(PROBABILITY[int(torch.tensor(losses).argmin())])
+
+
+def _familiar_from(totals: Tensor, labels: Tensor, weights: Tensor, n_classes: int) -> tuple[float, ...]:
+    """Return below which total an input of each predicted class is unfamiliar: few of all rows are, and few of its own.
+
+    Of a class that lies apart, most rows would be few of all: such a class has a lower bar.
+    """
+    overall = _quantile(totals, weights, UNFAMILIAR)
+    of_class = [labels == c for c in range(n_classes)]
+    return tuple(
+        min(overall, _quantile(totals[own], weights[own], UNFAMILIAR)) if bool(own.any()) else overall
+        for own in of_class
+    )
+
+
+def _quantile(numbers: Tensor, weights: Tensor, share: float) -> float:
+    """Return the number below which less than `share` of the weight lies."""
+    ordered, order = numbers.sort()
+    reached = weights.double()[order].cumsum(0)
+    return float(ordered[torch.searchsorted(reached, share * float(reached[-1]))])
 
 
 def _smoothed_loss(logs: Tensor, labels: Tensor, weights: Tensor) -> float:

@@ -200,15 +200,8 @@ def _sparsemax_block(queries: Tensor, candidates: Searchable, own: Tensor | None
         weights *= counts
     inside = weights > 0
     weights = weights[inside].to(queries.dtype)
-    yield attention_of(
-        rows[inside],
-        positions[inside],
-        weights,
-        candidates,
-        largest_score=largest,
-        top=asked.top,
-        flat_mass=None if flat is None else flat.shares(),
-    )
+    found = attention_of(rows[inside], positions[inside], weights, candidates, largest_score=largest, top=asked.top)
+    yield found if flat is None else flat.of(found)
 
 
 def _contenders(

@@ -40,15 +40,15 @@ def attend_one(
     mass = np.bincount(labels.take(positions), weights, class_scores.shape[1]).astype(weights.dtype)
     if top is not None:
         positions, weights = positions[:top], weights[:top]
-    return Attention(
+    found = Attention(
         torch.from_numpy(np.zeros(len(positions), dtype=np.int64)),
         torch.from_numpy(positions),
         torch.from_numpy(weights),
         torch.from_numpy(logits[None]),
         torch.from_numpy(mass[None]),
         torch.from_numpy(largest),
-        flat_mass=None if gathered is None else gathered.shares(),
     )
+    return found if gathered is None else gathered.of(found)
 
 
 def _support(

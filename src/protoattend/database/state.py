@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
+import torch
 from torch import Tensor
 
 from protoattend.database.approximate import Approximation
@@ -34,6 +36,12 @@ class State:
         keys = rows.keys.T.contiguous().T if rows.keys.nbytes <= WORTH_A_COPY else rows.keys
         searchable = Searchable(keys, rows.class_scores, rows.labels, sample_weight, typical_only)
         return cls(rows, searchable, readings, rounding, next_id)
+
+    @cached_property
+    def familiar_from(self) -> Tensor | None:
+        """From where on inputs of each predicted class `(C,)` are familiar; None is all of them."""
+        bars = None if self.readings is None else self.readings.familiar_from
+        return None if bars is None else torch.tensor(bars, dtype=torch.float64)
 
     @property
     def laid_out(self) -> Rows:

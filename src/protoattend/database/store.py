@@ -25,7 +25,7 @@ from protoattend.database.rows import Blocks, Indices, Rows, heeding_labels, une
 from protoattend.database.saving import SavingMethods
 from protoattend.database.storage import edit_log as edits
 from protoattend.database.storage import folder as on_disk
-from protoattend.errors import StaleDatabase, UserError
+from protoattend.errors import BadFile, StaleDatabase, UserError
 from protoattend.folders import read_whole
 
 
@@ -193,6 +193,12 @@ class CandidateDatabase(SavingMethods):
         saved = on_disk.read_folder(folder, meta, decision)
         rows, next_id, n_edits = edits.replay(folder, saved, meta["next_id"], decision)
         rounding = Quantization.from_state(meta.get("rounding"))
+        readings = Readings.from_state(meta.get("readings"))
+        bars = None if readings is None else readings.familiar_from
+        if bars is not None and len(bars) != len(classes):
+            raise BadFile(
+                f"{folder}: readings.familiar_from must be of all {len(classes)} classes; restore the folder."
+            )
         database = cls(
             model,
             inputs,
@@ -201,7 +207,7 @@ class CandidateDatabase(SavingMethods):
             next_id=next_id,
             model_fingerprint=own,
             rounding=rounding,
-            readings=Readings.from_state(meta.get("readings")),
+            readings=readings,
         )
         database._home = replace(home, edits=n_edits)
         return database

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from protoattend.arguments import as_array, check_count, check_mapping
 from protoattend.database import condense
@@ -18,7 +19,7 @@ from protoattend.database.mutex import Mutex
 from protoattend.database.n_prototypes import temperature_for
 from protoattend.database.quantize import Quantization
 from protoattend.database.reading import ReadableDatabase
-from protoattend.database.readings import choose_readings
+from protoattend.database.readings import Readings, choose_readings
 from protoattend.database.rows import Indices, Rows
 from protoattend.database.storage import edit_log as edits
 from protoattend.errors import UserError
@@ -296,11 +297,19 @@ class VariantMethods(ReadableDatabase):
             )
         n_prototypes = check_count(n_prototypes, "n_prototypes")
         self._require_current_model()
+        self._sharpen(n_prototypes)
+
+    def choose_readings(self, n_prototypes: int, typical_only: bool, *, held_out: Tensor) -> None:
+        """Let so many prototypes decide, and read confidence and probabilities as suits the rows at `held_out` best."""
+        self.readings = Readings(1.0, typical_only=typical_only)
+        self._sharpen(n_prototypes, held_out)
+        self.readings = choose_readings(self, held_out)
+
+    def _sharpen(self, n_prototypes: int, held_out: Tensor | None = None) -> None:
+        """Give the model the temperature for so many prototypes, counted on these rows where they are enough."""
         state = self._state
-        rows = state.rows
-        self.model.temperature.fill_(
-            temperature_for(state.asked(rows.queries), rows.keys, rows.sample_weight, int(n_prototypes))
-        )
+        queries = state.asked(state.rows.queries)
+        self.model.temperature.fill_(temperature_for(queries, state.searchable, n_prototypes, held_out=held_out))
 
     def _fewer(self, positions: np.ndarray) -> Self:
         """Return a database of the rows at these positions; among fewer, the flat reading is another."""

@@ -21,6 +21,8 @@ from protoattend.explain.against import speaking_against
 from protoattend.explain.prototypes import Outcome, Prototype
 from protoattend.files.writing import write_text
 
+UNFAMILIAR = 0.995  # below it, an explanation says so: it would be shown as less than all
+
 
 @dataclass(frozen=True)
 class Explanation:
@@ -47,6 +49,9 @@ class Explanation:
         What speaks against: the heaviest candidates of other labels, with their weights in the flat reading.
     heaviest_label : label or None
         The label that most of the prototypes' weight is on, where it is known.
+    familiarity : float, default=1.0
+        1 where the input is as near to candidates as nearly all rows of the database are; near 0 far from all of them.
+        It is a factor of the confidence.
 
     Examples
     --------
@@ -69,6 +74,7 @@ class Explanation:
     agreement: float = math.nan
     against: tuple[Prototype, ...] = ()
     heaviest_label: Any = None
+    familiarity: float = 1.0
 
     def __post_init__(self) -> None:
         if math.isnan(self.agreement):  # where there is one reading, they are the same
@@ -83,6 +89,15 @@ class Explanation:
             f"Most weight is on prototypes labelled {self.heaviest_label}, but together their values argue for "
             f"{self.prediction}."
         )
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a person should know of the decision beside its prototypes: `note`, and where it is unfamiliar."""
+        unfamiliar = (
+            f"The input is unlike all training samples, which leaves {self.familiarity:.0%} of the confidence that "
+            "their labels would give."
+        )
+        return tuple(filter(None, (self.note, unfamiliar if self.familiarity < UNFAMILIAR else "")))
 
     @property
     def changed(self) -> bool:
@@ -281,13 +296,15 @@ def explanations_of(database: CandidateDatabase, found: Attention, previews: lis
             preview=preview,
             agreement=agreement,
             heaviest_label=heaviest,
+            familiarity=familiarity,
         )
-        for outcome, (positions, weights), preview, agreement, heaviest in zip(
+        for outcome, (positions, weights), preview, agreement, heaviest, familiarity in zip(
             decided,
             used,
             previews,
             found.agreement.tolist(),
             database.classes.decode(found.class_mass.argmax(1)),
+            found.familiarity.tolist(),
             strict=True,
         )
     )

@@ -116,9 +116,13 @@ _OLD_CLASSIFIER = record(
 
 _DATABASE_HEAD: dict[str, Rule] = _HEAD | {"count": _COUNT, "next_id": whole(1), "fingerprint": _SHA256}
 _ROUNDING = record({"dtype": one_of("float16", "int8"), "scale": listed(number()), "error": listed(number())})
+_READINGS = record(
+    {"flat_temperature": positive},
+    {"probability_temperature": positive, "typical_only": flag, "familiar_from": maybe(listed(number()))},
+)
 _DATABASE = record(
     _DATABASE_HEAD | {"files": _FILES, "rounding": maybe(_ROUNDING)},
-    {"readings": maybe(mapping(either(flag, positive)))},
+    {"readings": maybe(_READINGS)},
 )
 _OLD_DATABASE = record(_DATABASE_HEAD | {"sha256": _OLD_FILES})
 

@@ -18,8 +18,6 @@ from protoattend.core.model import Encoded
 from protoattend.core.objectives import SELF, objective
 from protoattend.data.samples import chunks
 from protoattend.database.encode import decision_weight, encode_together
-from protoattend.database.n_prototypes import temperature_for
-from protoattend.database.readings import Readings, choose_readings
 from protoattend.database.rows import unedited_rows
 from protoattend.database.store import CandidateDatabase
 from protoattend.encoders.parts import show
@@ -168,22 +166,13 @@ def _database(setup: Setup, n_prototypes: int | None) -> CandidateDatabase:
     model.encoder = setup.encoder
     if setup.plan.recipe.likeness:
         encoded = _with_likeness(setup, encoded)
-    two_readings = (
-        n_prototypes is not None and model.normalize == "sparsemax"
-    )  # softmax gives weight to all in any case
-    if n_prototypes is not None and two_readings:
-        counts = torch.from_numpy(whole.sample_weight[whole.sample_weight > 0])
-        temperature = temperature_for(
-            encoded.queries, encoded.keys, counts, n_prototypes, held_out=whole.held_out_candidates()
-        )
-        model.temperature.fill_(temperature)
     decision = decision_weight(model)
     rows = unedited_rows(whole.sample_weight, candidates.labels, encoded, decision, source=whole.candidate_source())
     database = CandidateDatabase(model, whole.inputs, whole.classes, rows, next_id=len(whole.sample_weight))
-    if two_readings:
+    if n_prototypes is not None and model.normalize == "sparsemax":  # softmax gives weight to all in any case
         # Without a self term values are not taught what they argue for, and none is typical but by chance.
-        database.readings = Readings(1.0, typical_only=SELF in objective(setup.plan.objective))
-        database.readings = choose_readings(database, whole.held_out_candidates())
+        typical_only = SELF in objective(setup.plan.objective)
+        database.choose_readings(n_prototypes, typical_only, held_out=whole.held_out_candidates())
     return database
 
 

@@ -63,7 +63,8 @@ class UncertaintyMethods:
         Returns
         -------
         confidence : ndarray of shape (n,)
-            C_i of eq. 3, sum_j p_ij 1[y_j = y_hat_i], from 0 to 1.
+            C_i of eq. 3, sum_j p_ij 1[y_j = y_hat_i], from 0 to 1: the class mass of the prediction, and less where an
+            input is further from all candidates than nearly all rows of the database are.
 
         Examples
         --------

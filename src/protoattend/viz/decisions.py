@@ -46,7 +46,7 @@ class Explained(Protocol):
     @property
     def against(self) -> Sequence[PrototypeShown]: ...
     @property
-    def note(self) -> str: ...
+    def notes(self) -> Sequence[str]: ...
     def n_prototypes(self, share: float) -> int: ...
 
 
@@ -127,6 +127,6 @@ def shown_decision(explanation: Explained) -> Decision:
         more_weight=more_weight,
         more_agreeing=min(max(more_agreeing, 0.0), more_weight),
         agreement=float(e.agreement),
-        note=plain(e.note),
+        note=plain(" ".join(e.notes)),
         against=tuple(Entry(plain(p.label), float(p.weight), int(p.index), False) for p in e.against),
     )

@@ -127,6 +127,7 @@ def _drawn(row: int, e: Explanation) -> Any:
 
     truth = "" if e.label is None or e.label == e.prediction else f" (labelled {plain(e.label)})"
     title = f"row {row}: {plain(e.prediction)}{truth}, confidence {percent(e.confidence)}\n{_short(e.preview)}"
+    title = "\n".join([title, *map(plain, e.notes)])
     shown = [
         {"weight": percent(p.weight), "label": p.label, "training row": p.index, "sample": _short(p.preview)}
         for p in e.prototypes

@@ -41,7 +41,7 @@ class Cards:
             "far": _share(decided.far),
             "support": _largest(decided.support),
             "n_needed": e.n_prototypes(SHARE),
-            "note": plain(e.note),
+            "note": plain(" ".join(e.notes)),
             "prototypes": [self._candidate(p) for p in e.prototypes],
             "more": max(int(np.count_nonzero(e.weights)) - len(e.prototypes), 0),
             "more_weight": _share(max(1.0 - shown, 0.0)),
