@@ -6,8 +6,9 @@ For each set: accuracy of ours, of the plain encoder and of a peer (gradient boo
 regression); AURC of confidence, of our largest probability, of the plain encoder's and of the peer's; calibration error
 of probabilities and of confidence; how often a prediction is not the class with most shown weight (contradiction); how
 alike the heaviest prototype is to the input, from a random row of its class (0) to the nearest (1); the share of inputs
-whose heaviest prototype is one of two rows (hubs); prototypes for 95 % of a decision; seconds of training. Each run is
-kept in FOLDER, so that the benchmark goes on where it was stopped. Writes benchmarks/results/one_story.json.
+whose heaviest prototype is one of two rows (hubs); prototypes for 95 % of a decision; seconds of training; of images
+the AUROC of low confidence at telling other images apart, ours and the plain encoder's. Each run is kept in FOLDER, so
+that the benchmark goes on where it was stopped. Writes benchmarks/results/one_story.json.
 `--quick`: one seed of the sets that train in seconds; writes nothing.
 """
 
@@ -17,6 +18,7 @@ import argparse
 import os
 import time
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,6 +31,7 @@ from sklearn.datasets import load_digits
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -46,6 +49,7 @@ SETS = ("digits", "fashion-mnist", "adult", *TABLES, *TEXTS)
 QUICK = ("digits", "breast-cancer", "ecoli", "haberman", "ionosphere", "new-thyroid")
 SEEDS = (0, 1, 2)
 ROWS, TEST_ROWS = 10_000, 5_000  # of the large sets
+OOD_ROWS = 2_000  # images of each set that are to be told apart
 BINS = 15
 TINY = 1e-4  # of AURC: where hardly anything is wrong, no ratio means anything
 
@@ -93,9 +97,8 @@ def _divided(kind: str, X: Any, y: np.ndarray, seed: int) -> Split:
     return Split(kind, X_train, y_train, X_test, y_test)
 
 
-def run(name: str, seed: int) -> dict[str, Any]:
-    """Train ours, the plain encoder and the peer by their defaults, and measure them on the test rows."""
-    split = load(name, seed)
+def ours(split: Split, seed: int) -> tuple[ProtoAttendClassifier, dict[str, Any]]:
+    """Train ours by its defaults, and measure it on the test rows."""
     started = time.perf_counter()
     clf = ProtoAttendClassifier(random_state=seed, verbose=0).fit(split.X, split.y)
     seconds = time.perf_counter() - started
@@ -106,7 +109,7 @@ def run(name: str, seed: int) -> dict[str, Any]:
     right = predicted == split.y_test
     heaviest = np.array([e.prototypes[0].index for e in explanations])
     two = np.sort(np.bincount(heaviest))[-2:].sum() / len(heaviest)
-    figures = {
+    return clf, {
         "accuracy": float(right.mean()),
         "aurc": risk_coverage(confidence, right).aurc,
         "aurc_own": risk_coverage(probabilities.max(1), right).aurc,
@@ -118,12 +121,40 @@ def run(name: str, seed: int) -> dict[str, Any]:
         "prototypes": float(np.median([e.n_prototypes(0.95) for e in explanations])),
         "seconds": seconds,
     }
+
+
+def run(name: str, seed: int) -> dict[str, Any]:
+    """Train ours, the plain encoder and the peer by their defaults, and measure them on the test rows."""
+    split = load(name, seed)
+    clf, figures = ours(split, seed)
     plain = PlainClassifier(random_state=seed, verbose=0).fit(split.X, split.y)
+    if split.kind == "images":
+        figures |= {"ood": told_apart(split, clf.confidence), "plain_ood": told_apart(split, _largest(plain))}
     for who, classifier in (("plain", plain), ("peer", peer(split, seed))):
         theirs = classifier.predict_proba(_for_peer(split, split.X_test) if who == "peer" else split.X_test)
         correct = classifier.classes_[theirs.argmax(1)] == split.y_test
         figures |= {f"{who}_accuracy": float(correct.mean()), f"{who}_aurc": risk_coverage(theirs.max(1), correct).aurc}
     return figures
+
+
+def _largest(plain: PlainClassifier) -> Callable[[np.ndarray], np.ndarray]:
+    return lambda images: plain.predict_proba(images).max(1)
+
+
+def told_apart(split: Split, confidence: Callable[[np.ndarray], np.ndarray]) -> dict[str, float]:
+    """Return the AUROC of low confidence at telling other images from test images, set by set."""
+    known = split.X_test[:OOD_ROWS]
+    others = {"rotated": np.rot90(known, axes=(1, 2)).copy(), "inverted": known.max() - known}
+    if known.shape[1:] == (28, 28):
+        others |= {name: catalogue.load(name, "test").X[:OOD_ROWS] for name in ("notmnist", "mnist")}
+    of_known = confidence(known)
+
+    def auroc(images: np.ndarray) -> float:
+        of_others = confidence(images)
+        is_other = np.repeat([0, 1], [len(of_known), len(of_others)])
+        return float(roc_auc_score(is_other, -np.concatenate([of_known, of_others])))
+
+    return {name: auroc(images) for name, images in others.items()}
 
 
 def calibration_bins(confidence: np.ndarray, right: np.ndarray) -> list[float]:
@@ -188,7 +219,8 @@ def _distances(split: Split) -> np.ndarray:
 
 def averaged(runs: list[dict[str, Any]]) -> dict[str, float]:
     """Return the means over seeds."""
-    figures = {key: float(np.mean([run[key] for run in runs])) for key in runs[0] if not key.startswith("calibration")}
+    numbers = [key for key, value in runs[0].items() if isinstance(value, float)]
+    figures = {key: float(np.mean([run[key] for run in runs])) for key in numbers}
     errors = {"ece": "calibration", "ece_confidence": "calibration_of_confidence"}
     return figures | {name: calibration_error(runs, key) for name, key in errors.items()}
 

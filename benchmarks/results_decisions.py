@@ -5,41 +5,6 @@ from __future__ import annotations
 from results_section import TITLES, Figures, section
 
 
-def one_story(found: dict[str, Figures]) -> str:
-    """Whether decision, prototypes and confidence agree, set by set."""
-    if (figures := found.get("one_story")) is None:
-        return ""
-    rows = []
-    for name, runs in figures["runs"].items():
-        mean = {key: sum(run[key] for run in runs) / len(runs) for key in runs[0] if not key.startswith("calibration")}
-        totals = [sum(column) for column in zip(*(run["calibration"] for run in runs), strict=True)]
-        error = sum(map(abs, totals[:-1])) / totals[-1]
-        rows.append(
-            (
-                name,
-                " / ".join(f"{mean[key]:.1%}" for key in ("accuracy", "plain_accuracy", "peer_accuracy")),
-                " / ".join(f"{mean[key]:.4f}" for key in ("aurc", "aurc_own", "plain_aurc", "peer_aurc")),
-                f"{error:.3f}",
-                f"{mean['contradiction']:.3f}",
-                f"{mean['likeness']:.2f}",
-                f"{mean['hubs']:.2f}",
-                f"{mean['prototypes']:.0f}",
-                f"{mean['seconds']:.0f}",
-            )
-        )
-    text = (
-        f"Constructor defaults, means over {len(figures['seeds'])} seeds. Accuracy: ours / plain encoder / peer "
-        "(gradient boosting for\ntables, TF-IDF and logistic regression for texts, logistic regression of pixels for "
-        "images). AURC: of confidence / of our\nlargest probability / of the plain encoder's / of the peer's. ECE of "
-        "our probabilities, over the rows of all seeds.\nContradiction: predictions that are not the class with most "
-        "shown weight. Likeness of the heaviest prototype: 0 is a\nrandom row of its class, 1 the nearest. Hubs: "
-        "inputs whose heaviest prototype is one of two rows. Prototypes for 95 % of\na decision. Seconds of training, "
-        "on one thread beside other work."
-    )
-    head = ("set", "accuracy", "AURC", "ECE", "contradiction", "likeness", "hubs", "prototypes", "seconds")
-    return section("Decision, prototypes and confidence agree", text, head, rows)
-
-
 def search(found: dict[str, Figures]) -> str:
     if (figures := found.get("search")) is None:
         return ""

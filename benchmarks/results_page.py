@@ -12,8 +12,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import record
-from results_decisions import condense, noisy_labels, one_story, search, trust
+from results_decisions import condense, noisy_labels, search, trust
 from results_defaults import conformal, defaults, tables
+from results_readings import one_story, ood, readings
 from results_section import Figures
 from results_training import accuracy, normalize, recipes, scaling, step, training_cost
 
@@ -29,6 +30,8 @@ measured is older than the two readings of the scores and than likeness, and say
 TEXTS, IMAGES = ("trec", "subjectivity", "stackoverflow"), ("digits", "fashion-mnist")
 SECTIONS: tuple[Callable[[dict[str, Figures]], str], ...] = (
     one_story,
+    ood,
+    readings,
     defaults,
     tables,
     conformal,

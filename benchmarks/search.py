@@ -2,7 +2,8 @@
 
     python benchmarks/search.py [--quick]
 
-Ours gives logits, class mass and the ten heaviest prototypes; faiss gives 64 neighbours and no decision. `--quick`
+Ours gives logits, class mass and the ten heaviest prototypes, with confidence also the flat reading of all candidates;
+faiss gives 64 neighbours and no decision. `--quick`
 leaves out ten million candidates. Writes benchmarks/results/search.json.
 """
 
@@ -36,6 +37,7 @@ from protoattend.database.searchable import Searchable
 D_ATT, N_CLASSES, TOP, NEIGHBOURS = 16, 10, 10, 64
 ENTMAX_AT_MOST = 100_000  # candidates: it sorts all scores
 DENSE_AT_MOST = 1_000_000
+FLAT = 0.5  # temperature of the flat reading, beside 1 of the decision
 A_TURN = 8  # single queries in a row, as a server answers them; what they need is then in the cache
 Way = Callable[[], object]
 
@@ -73,6 +75,7 @@ def ways(queries: Tensor, candidates: Searchable) -> Mapping[str, Way]:
 
     found: dict[str, Way] = {
         "ours, sparsemax": lambda: attend(queries, candidates, normalize="sparsemax", top=TOP),
+        "ours, with confidence": lambda: attend(queries, candidates, normalize="sparsemax", top=TOP, flat=FLAT),
         "ours, softmax": lambda: attend(queries, candidates, normalize="softmax", top=0),
         "faiss top 64": lambda: index.search(as_array, NEIGHBOURS),
     }
@@ -115,6 +118,11 @@ def main() -> None:
         "vs_faiss_1m": at_1m["faiss top 64"] / at_1m["ours, sparsemax"],
         "vs_matmul_32k": at_32k["ours, sparsemax"] / at_32k["bare product"],
         "softmax_vs_dense_1m": at_1m["dense softmax"] / at_1m["ours, softmax"],
+        **{
+            f"confidence_{name}": found[size]["ours, with confidence"] / found[size]["ours, sparsemax"]
+            for name, size in (("single_1m", "B=1 D=1000000"), ("1m", "B=256 D=1000000"))
+        },
+        "confidence_vs_faiss_1m": at_1m["faiss top 64"] / at_1m["ours, with confidence"],
         "single_vs_faiss_32k": found["B=1 D=32768"]["faiss top 64"] / found["B=1 D=32768"]["ours, sparsemax"],
         "single_vs_faiss_1m": found["B=1 D=1000000"]["faiss top 64"] / found["B=1 D=1000000"]["ours, sparsemax"],
     }
