@@ -194,7 +194,7 @@ def test_the_map_shows_the_selected_row(page: Any, sites: Any) -> None:
     expect(page.locator("article.card .prediction")).to_be_visible()
     page.get_by_role("link", name="Map").click()
     expect(page.locator(".linked li").first).to_contain_text("%")
-    assert page.evaluate(
+    page.wait_for_function(  # the map may come after the card
         "() => { const c = document.querySelector('.map-two > canvas');"
         " return c.getContext('2d').getImageData(0, 0, c.width, c.height).data.some(Boolean); }"
     )
