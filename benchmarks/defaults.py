@@ -3,7 +3,7 @@
     PROTOATTEND_DATA=../shared/data python benchmarks/defaults.py --work FOLDER [--parts tables,texts,adult]
 
 Tables (nine, and 10,000 rows of Adult) beside gradient boosting, texts beside TF-IDF and logistic regression: three
-seeds, by `one_story.run`, whose kept runs in FOLDER count. All of Adult with five seeds, Fashion-MNIST and CIFAR-10 in
+seeds, by `one_story.run`, whose kept runs in FOLDER count. All of Adult with five seeds, Fashion-MNIST, MNIST and CIFAR-10 in
 one run each, with the minutes of their training. Each run is kept in FOLDER. Writes benchmarks/results/defaults.json of
 the parts that were asked for, and prints last `defaults tables_minus_hgb=… tables_aurc_vs_hgb=… texts_minus_tfidf=…
 texts_aurc_vs_tfidf=… text_seconds=… fashion=… adult=…` (points, ratios of AURC, seconds of the slowest text set, %).
@@ -26,7 +26,12 @@ from protoattend import ProtoAttendClassifier
 from protoattend.datasets import catalogue
 
 TABLES = (*one_story.TABLES, "adult")
-WHOLE = {"adult": ("adult", 5), "fashion": ("fashion-mnist", 1), "cifar": ("cifar-10", 1)}  # name, seeds
+WHOLE = {  # name, seeds
+    "adult": ("adult", 5),
+    "fashion": ("fashion-mnist", 1),
+    "mnist": ("mnist", 1),
+    "cifar": ("cifar-10", 1),
+}
 PARTS = ("tables", "texts", *WHOLE)
 
 

@@ -13,11 +13,11 @@ from tests.plans import plan
 
 from protoattend import ProtoAttendClassifier, Recipe
 from protoattend.data.inputs import fit_inputs
-from protoattend.encoders.build import build_encoder
+from protoattend.encoders.build import MANY_IMAGES, build_encoder
 from protoattend.errors import UserError
 from protoattend.parallel import threads
 from protoattend.training.budget import within_budget
-from protoattend.training.choices import LARGE, decide
+from protoattend.training.choices import decide
 from protoattend.training.setup import choose_threads
 
 GREY = {"channels": 1, "height": 28, "width": 28}
@@ -26,7 +26,7 @@ COLOUR = {"channels": 3, "height": 32, "width": 32}
 
 def test_no_auto_is_left() -> None:
     for form in (GREY, COLOUR):
-        for n_rows in (100, LARGE):
+        for n_rows in (100, MANY_IMAGES):
             recipe = decide(Recipe(), form, build_encoder("fast-cnn", "images", form), n_rows)
             left = [each.name for each in fields(recipe) if getattr(recipe, each.name) == "auto"]
             assert left == ["text_length"]  # which only inputs know
@@ -34,18 +34,18 @@ def test_no_auto_is_left() -> None:
 
 def test_large_images_are_learned_as_they_are_and_small_ones_blended() -> None:
     encoder = build_encoder("fast-cnn", "images", COLOUR)
-    small, large = (decide(Recipe(), COLOUR, encoder, n) for n in (LARGE - 1, LARGE))
+    small, large = (decide(Recipe(), COLOUR, encoder, n) for n in (MANY_IMAGES - 1, MANY_IMAGES))
     assert (small.optimizer, small.mixup, small.label_smoothing) == ("adam", 1.0, 0.0)
     assert (large.optimizer, large.mixup, large.label_smoothing) == ("sgd", 0.0, 0.2)
     assert large.test_time_augmentation.mirror
-    grey = decide(Recipe(), GREY, build_encoder("fast-cnn", "images", GREY), LARGE)
+    grey = decide(Recipe(), GREY, build_encoder("fast-cnn", "images", GREY), MANY_IMAGES)
     assert not grey.test_time_augmentation.mirror  # digits do not mean the same when mirrored
 
 
 def test_what_is_given_stays() -> None:
     encoder = build_encoder("fast-cnn", "images", GREY)
     given = Recipe(mixup=0.5, optimizer="adam", likeness=0.0, test_time_augmentation=None)
-    decided = decide(given, GREY, encoder, LARGE)
+    decided = decide(given, GREY, encoder, MANY_IMAGES)
     assert (decided.mixup, decided.optimizer, decided.likeness) == (0.5, "adam", 0.0)
     assert decided.test_time_augmentation is None
 
@@ -89,3 +89,14 @@ def test_a_line_says_what_was_chosen_and_changes_nothing(capsys: pytest.CaptureF
     silent = ProtoAttendClassifier(max_epochs=2, random_state=0, verbose=0).fit(X, y)
     assert capsys.readouterr().err == ""
     np.testing.assert_array_equal(told.predict_proba(X), silent.predict_proba(X))
+
+
+@pytest.mark.parametrize(("form", "few", "many"), [(GREY, 128, 256), (COLOUR, 256, 256)])
+def test_many_images_are_worth_wider_stages(form: dict[str, int], few: int, many: int) -> None:
+    small, large = (build_encoder("auto", "images", form, n_rows=n) for n in (MANY_IMAGES - 1, MANY_IMAGES))
+    assert (small.out_features, large.out_features) == (few, many)
+    count = [sum(p.numel() for p in encoder.parameters()) for encoder in (small, large)]
+    assert count[1] > 1.5 * count[0]
+    photos = form | {"height": 100, "width": 100}
+    sizes = {sum(p.numel() for p in build_encoder("auto", "images", photos, n_rows=n).parameters()) for n in (1, 10**6)}
+    assert len(sizes) == 1, "of large images that would take hours"

@@ -32,6 +32,7 @@ NAMES: Mapping[str, tuple[str, ...]] = {  # by kind of input
 FROM_THE_PAPER = ("resnet32", "resnet50", "vdcnn", "features")
 
 ROWS_AT_ONCE = 512
+MANY_IMAGES = 20_000  # from which on wider stages are worth their time, and neither blending nor Adam is
 
 
 @part
@@ -151,14 +152,17 @@ class Encoder(nn.Module):
         return features.flatten(1)
 
 
-def build_encoder(name: str, kind: str, form: Mapping[str, Any]) -> Encoder:
-    """Return the encoder called `name` for a kind of input whose `form` (sizes) is known."""
+def build_encoder(name: str, kind: str, form: Mapping[str, Any], *, n_rows: int = 0) -> Encoder:
+    """Return the encoder called `name` for a kind of input whose `form` (sizes) is known, to be trained on `n_rows`."""
     every = [encoder for names in NAMES.values() for encoder in names]
     chosen = _default(kind, form) if name == "auto" else choose(name, ["auto", *every], "encoder")
     if chosen not in NAMES[kind]:
         fitting = ", ".join(repr(encoder) for encoder in NAMES[kind])
         raise UserError(f"encoder={chosen!r} does not read {kind}; for {kind} use 'auto', {fitting} or an nn.Module.")
-    front, body = {"images": _for_images, "text": _for_text, "table": _for_table}[kind](chosen, form)
+    if kind == "images":
+        front, body = _for_images(chosen, form, n_rows)
+    else:
+        front, body = {"text": _for_text, "table": _for_table}[kind](chosen, form)
     out_features = int(body.out_features)  # type: ignore[arg-type]
     return Encoder(front, body, nn.Identity() if chosen in FROM_THE_PAPER else nn.LayerNorm(out_features), out_features)
 
@@ -215,18 +219,20 @@ def rows_at_once(encoder: nn.Module, device: torch.device) -> int:
     return rows if device.type == "cpu" else max(rows, 64)
 
 
-def _for_images(name: str, form: Mapping[str, Any]) -> tuple[nn.Module, nn.Module]:
+def _for_images(name: str, form: Mapping[str, Any], n_rows: int) -> tuple[nn.Module, nn.Module]:
     front = Standardize(form["channels"])
     if name == "fast-cnn":
-        return front, FastCNN(form["channels"], form.get("widths") or _widths(form))
+        return front, FastCNN(form["channels"], form.get("widths") or _widths(form, n_rows))
     return front, resnet_for(name, form["channels"], min(form["height"], form["width"]))
 
 
-def _widths(form: Mapping[str, Any]) -> tuple[int, ...]:
-    size = min(form["height"], form["width"])
+def _widths(form: Mapping[str, Any], n_rows: int) -> tuple[int, ...]:
+    size, grey = min(form["height"], form["width"]), form["channels"] == 1
     if size < 16:  # a stage for each halving: on 3x3 maps a third, widest stage costs most and adds nothing
         return (32, 128)
-    if form["channels"] == 1 and size < 32:  # in the same time, more epochs are worth more than more width
+    if n_rows >= MANY_IMAGES and size <= 40:  # minutes; of larger images it would be hours
+        return (32, 128, 256) if grey else (64, 256, 256)
+    if grey and size < 32:  # in the same time, more epochs are worth more than more width
         return (16, 64, 128)
     return (32, 128, 256)
 

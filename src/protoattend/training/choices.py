@@ -7,18 +7,17 @@ from dataclasses import replace
 from typing import Any
 
 from protoattend.config import Recipe
-from protoattend.encoders.build import Encoder
+from protoattend.encoders.build import MANY_IMAGES, Encoder
 from protoattend.encoders.image import FastCNN
 from protoattend.encoders.test_time_augmentation import TestTimeAugmentation
 
-LARGE = 20_000  # images from which on plain SGD without mixup is both quicker and more accurate
 EPOCHS_OF_LARGE = 20  # of images of one channel; of colour images, which take twice as long, fewer
 EPOCHS_OF_COLOUR = 16
 
 
 def is_large(encoder: Encoder, n_rows: int) -> bool:
     """Return whether "fast-cnn" is trained on so many images that they need no blending."""
-    return isinstance(encoder.body, FastCNN) and n_rows >= LARGE
+    return isinstance(encoder.body, FastCNN) and n_rows >= MANY_IMAGES
 
 
 def epochs_of_large(encoder: Encoder) -> int:

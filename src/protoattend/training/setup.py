@@ -151,7 +151,7 @@ def make_encoder(settings: Settings, prepared: Prepared) -> Encoder:
         width = count_features(encoder, inputs.kind, inputs.form(), samples[:2])
         made = wrap_encoder(copy.deepcopy(encoder), inputs.kind, inputs.form(), width)
     else:
-        made = build_encoder(encoder, inputs.kind, inputs.form())
+        made = build_encoder(encoder, inputs.kind, inputs.form(), n_rows=prepared.train.rows_of_an_epoch)
     recipe = settings.training_recipe
     adapt(made, layer_norm=recipe.layer_norm, each_image=recipe.standardize == "image")
     made.learn_from(samples)
