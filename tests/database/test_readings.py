@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -46,8 +47,14 @@ def naive(queries: torch.Tensor, candidates: Searchable, own: torch.Tensor | Non
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("chunk", [None, 64, 700])
 @pytest.mark.parametrize("left_out", [False, True])
-def test_both_readings_equal_dense_ones(weighted: bool, chunk: int | None, left_out: bool) -> None:
+@pytest.mark.parametrize("too_many", [False, True])
+def test_both_readings_equal_dense_ones(
+    weighted: bool, chunk: int | None, left_out: bool, too_many: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if too_many:  # to be ordered by label, whose sums are then quicker
+        monkeypatch.setattr("protoattend.database.searchable.WORTH_A_COPY", 0)
     queries, candidates = case(weighted)
+    assert (candidates.by_label is None) == too_many
     own = torch.arange(len(queries)) if left_out else None
     logits, shown, flat, total = naive(queries, candidates, own)
     found = attend(queries, candidates, normalize="sparsemax", own=own, flat=FLAT, chunk=chunk)
@@ -67,6 +74,22 @@ def test_both_readings_equal_dense_ones(weighted: bool, chunk: int | None, left_
         torch.testing.assert_close(one.flat_mass, found.flat_mass[i : i + 1], atol=1e-6, rtol=0)
         torch.testing.assert_close(one.flat_total, found.flat_total[i : i + 1], atol=1e-5, rtol=0)
         torch.testing.assert_close(one.logits, found.logits[i : i + 1], atol=1e-5, rtol=0)
+
+
+def test_candidates_ordered_by_label_are_named_by_their_positions() -> None:
+    _, candidates = case(weighted=True)
+    skipped = torch.where(candidates.labels == 1, 3, candidates.labels)  # no candidate has the label 1
+    by_label = replace(candidates, labels=skipped, class_scores=torch.randn(700, 5)).by_label
+    assert by_label is not None
+    ordered = by_label.candidates
+    torch.testing.assert_close(ordered.keys[by_label.places], candidates.keys)
+    torch.testing.assert_close(ordered.sample_weight, candidates.sample_weight[by_label.positions])
+    for start, count in ((0, 700), (0, 1), (100, 300), (690, 10)):
+        found = [(label, own.start, own.stop) for label, own in ordered.of_labels(start, count)]
+        here = ordered.labels[start : start + count]
+        assert [label for label, _, _ in found] == here.unique().tolist()
+        assert all((here[a:b] == label).all() for label, a, b in found)
+        assert sum(b - a for _, a, b in found) == count
 
 
 def test_a_decision_alone_makes_no_flat_reading() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -54,13 +54,15 @@ def attend(
     """
     choose(normalize, ("softmax", "sparsemax"), "normalize")
     one = math.sqrt(queries.shape[1]) * temperature  # what 1 is among products of queries and keys
-    if normalize == "sparsemax" and chunk is None and _is_simple(queries, candidates):
-        ratio = None if flat is None else temperature / flat
-        return attend_one(queries, candidates, one=one, own=-1 if own is None else int(own), top=top, flat=ratio)
-    scaled = queries / one
     if normalize == "sparsemax":
         asked = _Asked(top, chunk, None if flat is None else temperature / flat)
-        return joined(list(_sparsemax(scaled, candidates, own, asked)))
+        by_label = candidates.by_label if asked.flat is not None else None
+        if by_label is None:
+            return _sparsemax(queries, candidates, own, one, asked)
+        places = None if own is None else torch.where(own >= 0, by_label.places[own], own)
+        found = _sparsemax(queries, by_label.candidates, places, one, asked)
+        return replace(found, positions=by_label.positions[found.positions])
+    scaled = queries / one
     if top is None:
         return joined(list(_whole_softmax(scaled, candidates, own)))
     blocks = _query_blocks(scaled, own)
@@ -174,13 +176,17 @@ class _Asked:
     flat: float | None
 
 
-def _sparsemax(queries: Tensor, candidates: Searchable, own: Tensor | None, asked: _Asked) -> Iterator[Attention]:
-    """Yield the attention of scaled queries in order, in as many pieces as memory asks for."""
-    for some, theirs in _query_blocks(queries, own):
-        yield from _sparsemax_block(some, candidates, theirs, asked)
+def _sparsemax(queries: Tensor, candidates: Searchable, own: Tensor | None, one: float, asked: _Asked) -> Attention:
+    """Return the attention of queries to candidates, `one` being what 1 is among their products."""
+    if asked.chunk is None and _is_simple(queries, candidates):
+        alone = -1 if own is None else int(own)
+        return attend_one(queries, candidates, one=one, own=alone, top=asked.top, flat=asked.flat)
+    blocks = _query_blocks(queries / one, own)
+    return joined([part for some, theirs in blocks for part in _sparsemax_block(some, candidates, theirs, asked)])
 
 
 def _sparsemax_block(queries: Tensor, candidates: Searchable, own: Tensor | None, asked: _Asked) -> Iterator[Attention]:
+    """Yield the attention of scaled queries in order, in as many pieces as memory asks for."""
     if asked.chunk is None and _is_simple(queries, candidates):
         alone = -1 if own is None else int(own)
         yield attend_one(queries, candidates, one=1.0, own=alone, top=asked.top, flat=asked.flat)

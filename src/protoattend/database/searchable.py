@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -16,6 +18,7 @@ from protoattend.errors import UserError
 
 FEWEST = 2  # typical candidates: of one, an input may be the candidate itself
 PIECE = 1 << 17  # candidates scored at a time for a single query: their scores stay in the cache
+WORTH_A_COPY = 1 << 27  # bytes of keys that are laid out anew to be searched faster; larger ones stay mapped from disk
 
 
 def asked(rows: Rows, queries: Any, own: Any, top: Any) -> tuple[Tensor, Tensor | None, int | None]:
@@ -39,7 +42,8 @@ class Searchable:
 
     `sample_weight` `(D,)`, above 0, is how many times each candidate counts; None is once each. Keys of a smaller dtype
     than that of the queries are widened chunk by chunk. With `typical_only`, a candidate whose class scores argue for
-    another label than its own takes no part in decisions by sparsemax, unless nearly all are such.
+    another label than its own takes no part in decisions by sparsemax, unless nearly all are such. Where candidates are
+    ordered by label, `label_starts` has for each class where its own begin, and last how many there are.
     """
 
     keys: Tensor
@@ -47,6 +51,36 @@ class Searchable:
     labels: Tensor
     sample_weight: Tensor | None = None
     typical_only: bool = False
+    label_starts: tuple[int, ...] | None = None
+
+    @cached_property
+    def by_label(self) -> ByLabel | None:
+        """The same candidates ordered by label, whose class mass is sums of neighbours; None if they are too many."""
+        if self.keys.nbytes > WORTH_A_COPY:
+            return None
+        positions = self.labels.argsort(stable=True)
+        places = torch.empty_like(positions)
+        places[positions] = torch.arange(len(positions))
+        counts = torch.bincount(self.labels, minlength=self.class_scores.shape[1])
+        ordered = replace(
+            self,
+            keys=self.keys.T[:, positions].T,
+            class_scores=self.class_scores[positions],
+            labels=self.labels[positions],
+            sample_weight=None if self.sample_weight is None else self.sample_weight[positions],
+            label_starts=(0, *counts.cumsum(0).tolist()),
+        )
+        return ByLabel(ordered, positions, places)
+
+    def of_labels(self, start: int, count: int) -> Iterator[tuple[int, slice]]:
+        """Yield the labels of the `count` candidates from `start` on, and which of these they are of, from `start`."""
+        starts = self.label_starts
+        assert starts is not None, "only where candidates are ordered by label"
+        label = bisect_right(starts, start) - 1
+        while starts[label] < start + count and label + 1 < len(starts):
+            if starts[label + 1] > starts[label]:
+                yield label, slice(max(starts[label] - start, 0), min(starts[label + 1] - start, count))
+            label += 1
 
     @cached_property
     def atypical(self) -> Tensor:
@@ -73,3 +107,12 @@ class Searchable:
     def arrays(self) -> tuple[np.ndarray, np.ndarray]:
         """Class scores and labels as numpy sees them."""
         return self.class_scores.numpy(), self.labels.numpy()
+
+
+@dataclass(frozen=True)
+class ByLabel:
+    """Candidates ordered by label: the position each had before, and the place of each position."""
+
+    candidates: Searchable
+    positions: Tensor
+    places: Tensor

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from protoattend.core.checks import require_a_finite_maximum
 from protoattend.database.attention import Attention
-from protoattend.database.flat_mass import FlatMass
+from protoattend.database.flat_mass import with_flat_reading
 from protoattend.database.searchable import Searchable
 
 
@@ -32,7 +32,7 @@ def attend_one(
     Products of query and keys are not yet divided by sqrt(d_att) and temperature: `one` is what 1 is among them. `flat`
     is the temperature of the decision divided by that of the flat reading; None is without.
     """
-    gathered = None if flat is None else FlatMass(1, candidates, flat / one)
+    gathered = None if flat is None else _FlatMassOfOne(candidates, flat / one)
     positions, weights, largest = _support(query, candidates, one, own, gathered)
     class_scores, labels = candidates.arrays
     logits = weights.dot(class_scores.take(positions, 0))
@@ -52,7 +52,7 @@ def attend_one(
 
 
 def _support(
-    query: Tensor, candidates: Searchable, one: float, own: int, flat: FlatMass | None
+    query: Tensor, candidates: Searchable, one: float, own: int, flat: _FlatMassOfOne | None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return positions and weights `(n,)` of non-zero weight, heaviest first, and the largest score `(1,)`."""
     largest, start = -math.inf, 0
@@ -63,7 +63,7 @@ def _support(
         if start <= own < start + len(scores):
             scores[own - start] = -math.inf
         if flat is not None:
-            flat.add(torch.from_numpy(scores[None]), start)
+            flat.add(scores, start)
         if len(away := candidates.atypical_in(start, len(scores))):
             scores[away.numpy()] = -math.inf
         largest = max(scores.item(scores.argmax()), largest)  # scores.max() takes far longer when seldom called
@@ -90,6 +90,36 @@ def _support(
     n = bisect_left(nearest, reach)  # k, unless rounding let in one whose weight is 0
     weights = ((reach - gaps[:n]) / one).astype(scores.dtype)
     return _together(positions)[order[:n]], weights, np.array([largest / one], dtype=scores.dtype)
+
+
+class _FlatMassOfOne:
+    """What `FlatMass` is of several queries; `ratio` is from products of query and keys to scores of the reading."""
+
+    def __init__(self, candidates: Searchable, ratio: float) -> None:
+        self._candidates = candidates
+        self._ratio = ratio * math.log2(math.e)
+        self._largest = -math.inf
+        self._sums = np.zeros(candidates.class_scores.shape[1])
+
+    def add(self, scores: np.ndarray, start: int) -> None:
+        highest = max(scores.item(scores.argmax()), self._largest)
+        if not math.isfinite(highest):
+            return
+        masses = scores - highest
+        masses *= self._ratio
+        np.exp2(masses, out=masses)
+        self._sums *= 2.0 ** ((self._largest - highest) * self._ratio)
+        if self._candidates.label_starts is None:
+            labels = self._candidates.arrays[1][start : start + len(scores)]
+            self._sums += np.bincount(labels, masses, len(self._sums))
+        else:
+            for label, own in self._candidates.of_labels(start, len(scores)):
+                self._sums[label] += np.add.reduce(masses[own])
+        self._largest = highest
+
+    def of(self, attention: Attention) -> Attention:
+        scale = torch.tensor([self._largest * self._ratio], dtype=torch.float64)
+        return with_flat_reading(attention, torch.from_numpy(self._sums[None]), scale)
 
 
 def _together(parts: list[np.ndarray]) -> np.ndarray:

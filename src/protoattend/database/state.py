@@ -12,10 +12,7 @@ from protoattend.database.approximate import Approximation
 from protoattend.database.quantize import Quantization
 from protoattend.database.readings import Readings
 from protoattend.database.rows import Rows
-from protoattend.database.searchable import Searchable
-
-# Bytes of keys that are laid out by columns for single queries; larger ones stay mapped from disk.
-WORTH_A_COPY = 1 << 26
+from protoattend.database.searchable import WORTH_A_COPY, Searchable
 
 
 @dataclass(frozen=True)
@@ -33,6 +30,7 @@ class State:
     def of(cls, rows: Rows, readings: Readings | None, rounding: Quantization | None, next_id: int) -> State:
         sample_weight = None if rows.count_once else rows.sample_weight  # unweighted search is the faster one
         typical_only = readings is not None and readings.typical_only
+        # By columns, which single queries are multiplied with faster.
         keys = rows.keys.T.contiguous().T if rows.keys.nbytes <= WORTH_A_COPY else rows.keys
         searchable = Searchable(keys, rows.class_scores, rows.labels, sample_weight, typical_only)
         return cls(rows, searchable, readings, rounding, next_id)
