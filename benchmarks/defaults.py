@@ -2,12 +2,12 @@
 
     PROTOATTEND_DATA=../shared/data python benchmarks/defaults.py --work FOLDER [--parts tables,texts,adult]
 
-Tables (nine, and 10,000 rows of Adult) beside gradient boosting, texts beside TF-IDF and logistic regression: three
-seeds, by `one_story.run`, whose kept runs in FOLDER count. All of Adult with five seeds, Fashion-MNIST, MNIST and
+Tables (nine, and 10,000 rows of Adult) beside gradient boosting, texts beside TF-IDF and logistic regression: by
+`one_story.run`, with its seeds, whose kept runs in FOLDER count. All of Adult with five seeds, Fashion-MNIST, MNIST and
 CIFAR-10 in one run each, with the minutes of their training. Each run is kept in FOLDER. Writes
 benchmarks/results/defaults.json of the parts that were asked for, and prints last `defaults tables_minus_hgb=…
-tables_aurc_vs_hgb=… texts_minus_tfidf=… texts_aurc_vs_tfidf=… text_seconds=… fashion=… adult=…` (points, ratios of AURC,
-seconds of the slowest text set, %).
+tables_aurc_vs_hgb=… texts_minus_tfidf=… texts_aurc_vs_tfidf=… text_seconds=… fashion=… adult=…` (points, ratios of
+AURC, seconds of the slowest text set, %).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from __future__ import annotations
 import argparse
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -67,19 +67,21 @@ def main() -> None:
     figures: dict[str, float] = {}
     kept: dict[str, Any] = {}
 
-    def runs_of(name: str, seeds: int, run: Callable[[str, int], dict[str, Any]], what: str = "") -> list[Any]:
-        paths = [arguments.work / f"{what}{name} {seed}.json" for seed in range(seeds)]
-        return [record.once(path, lambda seed=seed: run(name, seed)) for seed, path in enumerate(paths)]
+    def runs_of(
+        name: str, seeds: Iterable[int], run: Callable[[str, int], dict[str, Any]], what: str = ""
+    ) -> list[Any]:
+        paths = {seed: arguments.work / f"{what}{name} {seed}.json" for seed in seeds}
+        return [record.once(path, lambda seed=seed: run(name, seed)) for seed, path in paths.items()]
 
     for part, sets, peer in (("tables", TABLES, "hgb"), ("texts", one_story.TEXTS, "tfidf")):
         if part in parts:
-            kept[part] = {name: runs_of(name, 3, one_story.run) for name in sets}
+            kept[part] = {name: runs_of(name, one_story.seeds_of(name), one_story.run) for name in sets}
             figures |= beside_peers(kept[part], part, peer)
     if "texts" in parts:
         figures["text_seconds"] = max(float(np.mean([run["seconds"] for run in own])) for own in kept["texts"].values())
     for part, (name, seeds) in WHOLE.items():
         if part in parts:
-            kept[part] = runs_of(name, seeds, train_whole, "whole ")
+            kept[part] = runs_of(name, range(seeds), train_whole, "whole ")
             figures[part] = float(np.mean([run["accuracy"] for run in kept[part]]))
     record.write("defaults", {"runs": kept, "headline": figures})
     print("defaults " + " ".join(f"{name}={value:.4f}" for name, value in figures.items()))

@@ -14,7 +14,7 @@ def defaults(found: dict[str, Figures]) -> str:
         return ""
     runs, headline = figures["runs"], figures["headline"]
     rows = []
-    for part, title in (("adult", "Adult"), ("fashion", "Fashion-MNIST"), ("cifar", "CIFAR-10")):
+    for part, title in (("adult", "Adult"), ("fashion", "Fashion-MNIST"), ("mnist", "MNIST"), ("cifar", "CIFAR-10")):
         if own := runs.get(part):
             shares = [run["accuracy"] for run in own]
             spread = f", {min(shares):.2f} to {max(shares):.2f}" if len(shares) > 1 else ""
@@ -23,15 +23,12 @@ def defaults(found: dict[str, Figures]) -> str:
                 (title, f"{headline[part]:.2f}{spread}", str(len(own)), f"{minutes:.1f}", f"{own[0]['prototypes']:.0f}")
             )
     text = ["All of a set, constructor defaults. Minutes of training, on two cores beside other work."]
-    for kind, peer, name in (
-        ("tables", "hgb", "gradient boosting"),
-        ("texts", "tfidf", "TF-IDF and logistic regression"),
-    ):
+    for kind, peer, name in PEERS:
         if f"{kind}_minus_{peer}" in headline:
             ahead, ratio = headline[f"{kind}_minus_{peer}"], headline[f"{kind}_aurc_vs_{peer}"]
             text.append(
-                f"On {len(runs[kind])} sets of {kind}, three seeds: {ahead:+.2f} points beside {name}, and {ratio:.2f} "
-                "times its AURC."
+                f"On {len(runs[kind])} sets of {kind}, three seeds or more: {ahead:+.2f} points beside {name}, and "
+                f"{ratio:.2f} times its AURC."
             )
     return section("What defaults reach (`defaults.py`)", "\n".join(text), HEAD, rows)
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 from sections import Report, Reports, groups, over_seeds, section
 
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks" / "results"
 TARGETS = tomllib.loads((Path(__file__).parent / "targets.toml").read_text(encoding="utf-8"))["target"]
 
 
@@ -16,27 +19,35 @@ def targets(reports: Reports) -> str:
     """Return the section; targets whose runs are missing are not on it."""
     rows = []
     for target in TARGETS:
+        if "benchmark" in target:
+            rows += _of_benchmark(target)
+            continue
         experiment, *which = target["run"].split()
         each = next((found for data, recipe, found in groups(reports, experiment) if [data, recipe] == which), None)
         if each is not None:
-            rows.append(_row(target, each))
-    return section("targets", rows)
+            value = over_seeds(each, *target["figure"])
+            rows.append(_row(target, value, *_limit(target, each), each[0]["rows"]["train"]))
+    missed = [f"- {target['what']}: {target['why']}" for target in TARGETS if "why" in target]
+    return section("targets", rows) + ("\n" + "\n".join(missed) + "\n" if rows and missed else "")
 
 
-def _row(target: Mapping[str, Any], each: Sequence[Report]) -> tuple[str, ...]:
-    value = over_seeds(each, *target["figure"])
-    sign, limit = _limit(target, each)
+def _of_benchmark(target: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    """Return the row of a figure that a benchmark has measured on all rows of a set, with nothing but defaults."""
+    runs = json.loads((BENCHMARKS / f"{target['benchmark']}.json").read_text(encoding="utf-8"))["runs"]
+    if target["of"] not in runs:
+        return []
+    value = mean(run[target["figure"]] for run in runs[target["of"]])
+    return [_row(target, value, *_limit(target, ()), target["rows"])]
+
+
+def _row(
+    target: Mapping[str, Any], value: float | None, sign: int, limit: float | None, n_rows: int
+) -> tuple[str, ...]:
     if value is None or limit is None:
-        return (target["what"], "", "", "could not be measured", f"{each[0]['rows']['train']:,}")
+        return (target["what"], "", "", "could not be measured", f"{n_rows:,}")
     margin = sign * (value - limit)
     told = "reached" if margin >= 0 else f"missed by {-margin:.4g}"
-    return (
-        target["what"],
-        f"{'>=' if sign > 0 else '<='} {limit:.4g}",
-        f"{value:.4g}",
-        told,
-        f"{each[0]['rows']['train']:,}",
-    )
+    return (target["what"], f"{'>=' if sign > 0 else '<='} {limit:.4g}", f"{value:.4g}", told, f"{n_rows:,}")
 
 
 def _limit(target: Mapping[str, Any], each: Sequence[Report]) -> tuple[int, float | None]:
