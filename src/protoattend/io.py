@@ -32,7 +32,7 @@ from protoattend.data.tables import Column
 from protoattend.database.encode import encode
 from protoattend.database.store import CandidateDatabase
 from protoattend.encoders.build import Encoder, adapt, wrap_encoder
-from protoattend.encoders.parts import describe, make_part, require_form
+from protoattend.encoders.parts import describe, make_part, require_form, shapes_alone
 from protoattend.encoders.pretrained import Frozen, Pretrained
 from protoattend.encoders.test_time_augmentation import TestTimeAugmentation
 from protoattend.errors import BadFile, MissingSamples, StaleDatabase, UserError
@@ -138,7 +138,7 @@ def _load(path: Path, own: nn.Module | Pretrained | None, image_roots: tuple[str
     if isinstance(inputs, ImageInputs):
         inputs = replace(inputs, roots=image_roots)
     if isinstance(settings.encoder, str):
-        with _as_described(path), torch.device("meta"):  # shapes alone: something huge takes no memory
+        with _as_described(path), shapes_alone():
             shapes = _shapes(_model(meta, settings, inputs, len(classes)).state_dict())
         if shapes != _shapes(state):
             raise BadFile(f"{path} holds weights of another model than its meta.json describes; restore the folder.")

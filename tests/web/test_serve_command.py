@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import signal
 import socket
@@ -17,6 +18,8 @@ from typer.testing import CliRunner
 
 from protoattend.app.cli import app
 from protoattend.app.files import Use
+from protoattend.app.starting import uncollected
+from protoattend.errors import UserError
 
 
 def free_port() -> int:
@@ -99,3 +102,30 @@ def test_its_address_is_told_as_json(folders: Any, monkeypatch: pytest.MonkeyPat
     port = free_port()
     result = CliRunner().invoke(app, ["serve", str(folders["array"]), "--port", str(port), "--json"])
     assert json.loads(result.stdout) == {"model": "array", "address": f"http://127.0.0.1:{port}/"}
+
+
+@pytest.mark.slow
+def test_it_starts_without_what_it_does_not_need(folders: Any) -> None:
+    """Torch's compiler, drawing and what only training needs would make the start some seconds longer."""
+    script = (
+        "import sys; from pathlib import Path; from protoattend.app.server.application import Options, create_app;"
+        "from protoattend.app.server.workbench import Workbench; bench = Workbench(Path(sys.argv[1]));"
+        "create_app(bench, Options()); bench.step(); print(*sys.modules)"
+    )
+    for kind in ("table", "text", "images"):
+        command = [sys.executable, "-c", script, str(folders[kind])]
+        loaded = set(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())
+        assert "torch" in loaded
+        assert not loaded & {"torch._dynamo", "sympy", "matplotlib", "jinja2", "sklearn.decomposition"}
+
+
+def test_a_start_leaves_the_search_for_garbage_on() -> None:
+    with uncollected():
+        assert not gc.isenabled()
+    assert gc.isenabled()
+    assert gc.get_freeze_count() > 0
+    gc.unfreeze()
+    with pytest.raises(UserError), uncollected():
+        raise UserError("none")
+    assert gc.isenabled()
+    assert gc.get_freeze_count() == 0

@@ -15,7 +15,6 @@ from __future__ import annotations
 import math
 
 import torch
-from sklearn.decomposition import PCA
 from torch import Tensor, nn
 
 from protoattend.core.attention import attention_scores
@@ -53,6 +52,8 @@ class Likeness(nn.Module):
         The projection is on the principal components. At `weight` 1, the squared distance to a fifth neighbour counts
         as much as the standard deviation of what is learned among the candidates of a query.
         """
+        from sklearn.decomposition import PCA  # what brings much else, and a saved model has learned already
+
         some = torch.linspace(0, len(sketches) - 1, min(ROWS, len(sketches))).round().long()
         chosen = sketches[some]
         rank = min(self.rank, len(chosen))

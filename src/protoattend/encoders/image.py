@@ -103,12 +103,12 @@ class FastCNN(nn.Module):
         if not widths:
             raise UserError("widths must name at least one stage, but it is empty; pass widths=(32, 128, 256)")
         self.in_channels = in_channels
-        basis = _signed_patch_basis(in_channels)
-        patches = nn.Conv2d(in_channels, len(basis), 2, bias=False)
-        with torch.no_grad():
-            patches.weight.copy_(basis)
-        self.patches = nn.Sequential(patches, nn.BatchNorm2d(len(basis)), nn.GELU())
-        ins = [len(basis), *widths]
+        patches = nn.Conv2d(in_channels, 8 * in_channels, 2, bias=False)
+        if not patches.weight.is_meta:  # which has a shape alone
+            with torch.no_grad():
+                patches.weight.copy_(_signed_patch_basis(in_channels))
+        self.patches = nn.Sequential(patches, nn.BatchNorm2d(patches.out_channels), nn.GELU())
+        ins = [patches.out_channels, *widths]
         self.stages = nn.Sequential(*(_PooledStage(i, o) for i, o in pairwise(ins)))
         self.out_features = ins[-1]
         self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]

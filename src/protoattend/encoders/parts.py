@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import wraps
 from types import NoneType, UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from torch import nn
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from protoattend.data.samples import Samples
 from protoattend.errors import BadFile
@@ -72,6 +75,30 @@ def make_part(description: Mapping[str, Any]) -> nn.Module:
                 f"{argument} of {name} must be {hints[argument]}, but the folder has {value!r:.80}; restore it."
             )
     return known[name](**arguments)
+
+
+@contextmanager
+def shapes_alone() -> Iterator[None]:
+    """Let modules be made of shapes alone: something huge takes no memory, and no weights are drawn.
+
+    >>> with shapes_alone():
+    ...     nn.Embedding(10, 4).weight.device
+    device(type='meta')
+    """
+    with torch.device("meta"), _Undrawn():
+        yield
+
+
+class _Undrawn(TorchFunctionMode):
+    """Draws no normal numbers: on the device "meta" torch would load its compiler for them, which takes a second."""
+
+    def __torch_function__(
+        self, function: Callable[..., Any], types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        named = kwargs or {}
+        if function in (nn.init.normal_, Tensor.normal_):
+            return args[0] if args else named["tensor"]
+        return function(*args, **named)
 
 
 def require_form(descriptions: Iterable[Mapping[str, Any]], form: Mapping[str, Any]) -> None:

@@ -36,7 +36,8 @@ class NgramBag(nn.Module):
         self.dropout = dropout
         self.out_features = width
         self.idf: Tensor
-        self.register_buffer("idf", (torch.arange(n_grams + 1) > 0).float())
+        self.register_buffer("idf", torch.ones(n_grams + 1))
+        self.idf[0] = 0.0
 
     def learn_from(self, samples: Samples) -> None:
         """Weigh each n-gram by how few of the training texts have it."""

@@ -7,7 +7,18 @@ from typing import Annotated
 
 import typer
 
-from protoattend.app.commands.options import AsJson, ImageRoot, Model, Target, Text, examples
+from protoattend.app.commands.options import (
+    AsJson,
+    Header,
+    ImageRoot,
+    Model,
+    Samples,
+    SkipCorrupt,
+    Target,
+    Text,
+    examples,
+)
+from protoattend.app.starting import uncollected
 from protoattend.app.talk import Talk
 from protoattend.errors import MissingExtra
 
@@ -25,6 +36,9 @@ def serve(
     ] = None,
     target: Target = None,
     text: Text = None,
+    samples: Samples = None,
+    header: Header = None,
+    skip_corrupt: SkipCorrupt = False,
     image_root: ImageRoot = None,
     edit: Annotated[bool, typer.Option("--edit", help="Let drafts be saved into the model's database.")] = False,
     min_confidence: Annotated[
@@ -40,14 +54,20 @@ def serve(
     json: AsJson = False,
 ) -> None:
     """Look at decisions in the browser, correct the database, and answer other programs."""
-    try:
-        from protoattend.app.files import Use
-        from protoattend.app.server.application import Options
-        from protoattend.app.server.run import check, run
-    except ModuleNotFoundError as error:
-        raise MissingExtra(error.name or "fastapi", "serve", "protoattend serve") from None
-    options = Options(host=host, token=token, edit=edit, min_confidence=min_confidence)
-    check(options)
-    roots = [*([] if data is None else [data]), *(image_root or ())]
-    rows = None if data is None else Use.of(model, target=target, text=text).read_if_labelled(data)
-    run(model, rows, options, port=port, talk=Talk(json), image_roots=roots)
+    with uncollected():
+        try:
+            from protoattend.app.files import Use
+            from protoattend.app.server.application import Options
+            from protoattend.app.server.run import check, listen, prepare
+            from protoattend.app.server.workbench import Workbench
+        except ModuleNotFoundError as error:
+            raise MissingExtra(error.name or "fastapi", "serve", "protoattend serve") from None
+        options = Options(host=host, token=token, edit=edit, min_confidence=min_confidence)
+        check(options)
+        roots = [*([] if data is None else [data]), *(image_root or ())]
+        columns = {"target": target, "text": text, "samples": samples, "header": header}
+        use = Use.of(model, skip_corrupt=skip_corrupt, image_roots=roots, **columns)
+        rows = None if data is None else use.read_if_labelled(data)
+        bench = Workbench(model, rows, image_roots=roots, classifier=use.clf)
+        server = prepare(bench, listen(host, port), options, Talk(json))
+    server.run()

@@ -7,9 +7,8 @@ import secrets
 import signal
 import socket
 import sys
-from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
+from dataclasses import dataclass
 
 import uvicorn
 
@@ -17,48 +16,46 @@ from protoattend.app.server.application import Options, create_app
 from protoattend.app.server.guard import is_loopback
 from protoattend.app.server.workbench import Workbench
 from protoattend.app.talk import Talk
-from protoattend.data.readers import LabelledData
 from protoattend.errors import UserError
 
 GRACE = 5  # seconds that requests under way have when the server is told to stop
 
 
-def run(
-    folder: Path,
-    data: LabelledData | None,
-    options: Options,
-    *,
-    port: int,
-    talk: Talk,
-    image_roots: Sequence[Path] = (),
-) -> None:
-    """Serve a saved classifier until interrupted."""
-    check(options)
-    listening = listen(options.host, port)  # first: an address in use is found out before anything is loaded
-    bench = Workbench(folder, data, image_roots=image_roots)
+@dataclass(frozen=True)
+class Prepared:
+    """A server that is ready to answer, and where it listens."""
+
+    server: uvicorn.Server
+    listening: socket.socket
+
+    def run(self) -> None:
+        """Answer until interrupted."""
+        signal.signal(signal.SIGTERM, lambda *_: None)  # which uvicorn raises again when all is answered
+        with suppress(KeyboardInterrupt):  # as it does with that of Ctrl+C
+            self.server.run(sockets=[self.listening])
+
+
+def prepare(bench: Workbench, listening: socket.socket, options: Options, talk: Talk) -> Prepared:
+    """Return a server for a workbench, and tell where it is found."""
     if why := bench.unseen_images():
         talk.say(f"Prototypes are shown without their images: {why}")
-    app = create_app(bench, options)
     logging.basicConfig(stream=sys.stderr, format="%(message)s")
     logging.getLogger("protoattend.server").setLevel(logging.INFO)
     config = uvicorn.Config(
-        app,
-        host=options.host,
-        port=port,
+        create_app(bench, options),
         log_level="warning",
         access_log=False,
         timeout_graceful_shutdown=GRACE,
         server_header=False,
     )
+    port = listening.getsockname()[1]
     address = f"http://{'[' + options.host + ']' if ':' in options.host else options.host}:{port}/"
     if options.token is not None:
         address += f"?token={options.token}"
-    name = options.name or folder.name
+    name = options.name or bench.folder.name
     talk.lines([f"{name} is served at {address}", "Stop it with Ctrl+C."], {"model": name, "address": address})
     sys.stdout.flush()  # whoever reads a pipe must not wait for more
-    signal.signal(signal.SIGTERM, lambda *_: None)  # which uvicorn raises again when all is answered
-    with suppress(KeyboardInterrupt):  # as it does with that of Ctrl+C
-        uvicorn.Server(config).run(sockets=[listening])
+    return Prepared(uvicorn.Server(config), listening)
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -64,9 +64,16 @@ class Question:
 class Workbench:
     """A saved classifier with rows to look at: those of a file, or its own candidates."""
 
-    def __init__(self, folder: Path, data: LabelledData | None = None, *, image_roots: Sequence[Path] = ()) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        data: LabelledData | None = None,
+        *,
+        image_roots: Sequence[Path] = (),
+        classifier: ProtoAttendClassifier | None = None,  # that of the folder, where it is open already
+    ) -> None:
         self.folder, self._image_roots = folder, image_roots
-        self.classifier = ProtoAttendClassifier.load(folder, image_roots=image_roots)
+        self.classifier = classifier or ProtoAttendClassifier.load(folder, image_roots=image_roots)
         self.version = 0
         self._supposed: OrderedDict[Drafts, CandidateDatabase] = OrderedDict()
         self._data = None if data is None else self._read(data)
