@@ -6,8 +6,8 @@ Tables (nine, and 10,000 rows of Adult) beside gradient boosting, texts beside T
 seeds, by `one_story.run`, whose kept runs in FOLDER count. All of Adult with five seeds, Fashion-MNIST, MNIST and
 CIFAR-10 in one run each, with the minutes of their training. Each run is kept in FOLDER. Writes
 benchmarks/results/defaults.json of the parts that were asked for, and prints last `defaults tables_minus_hgb=…
-tables_aurc_vs_hgb=… texts_minus_tfidf=… texts_aurc_vs_tfidf=… text_seconds=… fashion=… adult=…` (points, ratios of AURC,
-seconds of the slowest text set, %).
+tables_aurc_vs_hgb=… texts_minus_tfidf=… texts_aurc_vs_tfidf=… text_seconds=… fashion=… adult=…` (points, ratios of
+AURC, seconds of the slowest text set, %).
 """
 
 from __future__ import annotations
