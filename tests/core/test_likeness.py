@@ -84,3 +84,12 @@ def test_prototypes_become_alike_and_decisions_stay_as_good(few_digits: Any) -> 
         alike.append(np.linalg.norm(X[heaviest] - X[300:], axis=(1, 2)).mean())
     assert alike[1] < 0.9 * alike[0]
     assert scores[1] >= scores[0] - 0.02
+
+
+@pytest.mark.filterwarnings("error")
+def test_rows_that_are_all_alike_have_no_components_and_need_no_warning() -> None:
+    sketch = nn.Identity()
+    sketch.width = 4
+    likeness = Likeness(sketch, 2)
+    likeness.learn_from(torch.ones(30, 4), torch.rand(30, 8), torch.rand(30, 8), 0.5)
+    assert torch.isfinite(likeness(torch.rand(3, 4))[0]).all()

@@ -69,3 +69,8 @@ def test_one_hot_rows_and_lists_are_the_users_error() -> None:
         Classes.fit(np.eye(3))
     with pytest.raises(UserError, match=r"y\[1\] is \[2\]"):
         Classes.fit([(1,), [2]])
+
+
+def test_bytes_are_the_users_error() -> None:
+    with pytest.raises(UserError, match=r"such as .*b'no'.* y.astype\(str\)"):
+        Classes.fit(np.array([b"no", b"yes"]))

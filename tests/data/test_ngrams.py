@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import torch
 
+from protoattend import ProtoAttendClassifier
 from protoattend.data.inputs import inputs_from_state
 from protoattend.data.ngrams import LEAST_LENGTH, LONGEST, NgramInputs, ngrams
 
@@ -51,3 +54,10 @@ def test_state_goes_through_json() -> None:
     same = inputs_from_state("text", inputs.state())
     assert same == inputs
     assert torch.equal(same.tensor(same.source(TEXTS)), inputs.tensor(inputs.source(TEXTS)))  # type: ignore[arg-type]
+
+
+def test_a_classifier_of_texts_without_words_can_be_saved(tmp_path: Path) -> None:
+    classifier = ProtoAttendClassifier(max_epochs=1, random_state=0, verbose=0).fit([""] * 20, ["a", "b"] * 10)
+    classifier.save(tmp_path / "model")
+    loaded = ProtoAttendClassifier.load(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.predict_proba(["", "new"]), classifier.predict_proba(["", "new"]))

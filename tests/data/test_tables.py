@@ -192,3 +192,22 @@ class TestIdentifiers:
         for table in (X[:19], X[["age"]], X[["name"]], X.assign(number=X.number**2)[["number", "age"]], X[["number"]]):
             inputs = TableInputs.fit(table)
             assert inputs.learned == inputs.columns
+
+    def test_texts_are_told_from_names(self) -> None:
+        texts = pd.DataFrame({"review": [f"this is review number {i}" for i in range(30)]})
+        with pytest.warns(UserWarning, match=r"never do; .* pass X\['review'\]"):
+            assert TableInputs.fit(texts).columns[0].kind == "category"
+        with pytest.warns(UserWarning, match=r"only identifies.* pass X\['review'\]"):
+            TableInputs.fit(texts.assign(age=range(0, 60, 2)))
+
+
+def test_numpy_makes_texts_of_numbers_beside_texts() -> None:
+    array = np.array([[1.5, 30, "007", "red"], [2.5, 41, "012", "blue"], [np.nan, 30, "007", "red"]])
+    inputs = TableInputs.fit(array)
+    assert {column.name: column.kind for column in inputs.columns} == {
+        "0": "number", "1": "number", "2": "category", "3": "category",
+    }  # fmt: skip
+    assert inputs.preview(inputs.source(array)[1]) == {"0": "2.5", "1": "41", "2": "012", "3": "blue"}
+    assert np.isnan(inputs.source(array)[2, 0])
+    kept = TableInputs.fit(pd.DataFrame({"zip": ["10115", "80331"]}))
+    assert kept.columns[0].kind == "category"

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -57,7 +58,8 @@ class Likeness(nn.Module):
         some = torch.linspace(0, len(sketches) - 1, min(ROWS, len(sketches))).round().long()
         chosen = sketches[some]
         rank = min(self.rank, len(chosen))
-        found = PCA(rank, random_state=0).fit(chosen.double().numpy())
+        with np.errstate(invalid="ignore"):  # shares of variance, of rows that are all alike
+            found = PCA(rank, random_state=0).fit(chosen.double().numpy())
         components = torch.zeros(sketches.shape[1], self.rank)
         components[:, :rank] = torch.from_numpy(found.components_.T)
         self.centre.copy_(torch.from_numpy(found.mean_))

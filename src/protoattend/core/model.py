@@ -8,11 +8,13 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
+from protoattend.arguments import check_count
 from protoattend.core.attention import relational_attention
 from protoattend.core.candidates import CandidateSource
 from protoattend.core.likeness import Likeness
 from protoattend.core.mixup import Mix
 from protoattend.core.normalize import normalizer
+from protoattend.errors import UserError
 
 KEY_LAYERS_OF_THE_PAPER = 2  # a fully-connected layer and ReLU; the third brings keys to one length
 
@@ -113,7 +115,7 @@ class ProtoAttend(nn.Module):
     ) -> None:
         super().__init__()
         normalizer(normalize)  # an unknown name fails here rather than at the first step
-        width = in_features if in_features is not None else int(encoder.out_features)  # type: ignore[arg-type]
+        width = _out_features(encoder) if in_features is None else check_count(in_features, "in_features")
         self.encoder = encoder
         self.normalize = normalize
         self.attention_weight = attention_weight
@@ -256,3 +258,13 @@ class ProtoAttend(nn.Module):
             self_logits=self.decision(self.value(features)),
             prototype_logits=self.decision(mixture),
         )
+
+
+def _out_features(encoder: nn.Module) -> int:
+    width = getattr(encoder, "out_features", None)
+    if not isinstance(width, int):
+        raise UserError(
+            f"the heads must know how many features the encoder gives, but {type(encoder).__name__} has no "
+            "out_features; pass in_features=..., the width of its output."
+        )
+    return width

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from protoattend.data.tables import Column
 
 MANY = 20  # rows; fewer may all differ by chance
+WORDS = 3  # a text has at least so many
 
 
 def set_aside(columns: Sequence[tuple[Column, np.ndarray, bool]], *, counted: bool) -> list[Column]:
@@ -22,13 +23,18 @@ def set_aside(columns: Sequence[tuple[Column, np.ndarray, bool]], *, counted: bo
     that count through the rows. Where nothing else would be left to learn from, all stay as they are.
     """
     found = {column.name for column, values, may in columns if may and _identifies(column, values, counted)}
-    if not found or len(found) == len(columns):
+    texts = [column.name for column, _, _ in columns if column.name in found and _reads_as_text(column)]
+    advice = f"; it seems to hold texts, which are read where they come alone: pass X[{texts[0]!r}]" if texts else ""
+    if len(found) == len(columns):
+        if texts:
+            warnings.warn(f"a column of categories should repeat them, but {texts} never do{advice}.", stacklevel=2)
         return [column for column, _, _ in columns]
-    warnings.warn(
-        f"a column in which no two rows are alike only identifies them: {sorted(found)[:5]} will be shown, but not "
-        "learned from; name it in categorical_features to have it used.",
-        stacklevel=2,
-    )
+    if found:
+        warnings.warn(
+            f"a column in which no two rows are alike only identifies them: {sorted(found)[:5]} will be shown, but not "
+            f"learned from; name it in categorical_features to have it used{advice}.",
+            stacklevel=2,
+        )
     return [_identifier(column, values) if column.name in found else column for column, values, _ in columns]
 
 
@@ -40,6 +46,11 @@ def _identifies(column: Column, values: np.ndarray, counted: bool) -> bool:
     if not counted or column.kind != "number" or values.dtype.kind not in "iu":
         return False
     return int(values.max()) - int(values.min()) == len(values) - 1 == len(np.unique(values)) - 1
+
+
+def _reads_as_text(column: Column) -> bool:
+    """Return whether most values are of several words, as sentences are and names of rows are not."""
+    return 2 * sum(len(value.split()) >= WORDS for value in column.categories) > len(column.categories)
 
 
 def _identifier(column: Column, values: np.ndarray) -> Column:

@@ -35,6 +35,11 @@ class Classes:
         _require_classes(labels)
         try:
             check_classification_targets(labels)
+        except TypeError:
+            raise UserError(
+                f"labels must be texts or numbers, but y holds bytes, such as {labels[0]!r}; decode them, as in "
+                "y.astype(str)."
+            ) from None
         except ValueError as error:
             raise UserError(f"{error}; pass one class for each row.") from None
         return cls(_at_least_two(np.unique(labels)))

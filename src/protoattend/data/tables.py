@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, date
@@ -15,10 +16,13 @@ from torch import Tensor
 
 from protoattend.arguments import as_array
 from protoattend.data.identifiers import set_aside
+from protoattend.data.standardize import mean_and_scale
 from protoattend.errors import BadCell, UserError
 
 UNKNOWN = 0  # the code of a missing category and of one never seen in fit
+LARGEST = float(np.finfo(np.float32).max)
 DAY = np.timedelta64(1, "D")
+CODE = re.compile(r"[+-]?0\d")  # of figures, but no number
 CELLS = (str, bytes, int, float, np.generic, date)
 
 
@@ -53,7 +57,8 @@ class Column:
         numbers = _dates_as_days(values, self.name) if self.kind == "date" else _numbers(values, self.name)
         if self.log_offset is not None:
             numbers = _logarithms(numbers, self.log_offset, self.name)
-        return (numbers - self.mean) / self.scale
+        with np.errstate(over="ignore"):  # what is too large for a float is the largest there is
+            return (numbers - self.mean) / self.scale
 
     def show(self, value: float) -> str:
         """Return what a person is shown for an encoded value."""
@@ -67,7 +72,7 @@ class Column:
         if self.kind == "date":
             return str(np.datetime64(0, "D") + np.timedelta64(round(number), "D"))
         if abs(number) >= 1e6:
-            return f"{number:,.0f}"
+            return f"{number:,.0f}" if abs(number) < 1e15 else f"{number:.6g}"
         return f"{round(number, self._decimals) + 0.0:.6g}"  # adding zero takes the sign off a zero
 
     @cached_property
@@ -147,7 +152,7 @@ class TableInputs:
             len(next(iter(raw.values()))), None, dtype=object
         )  # rows may come without what identifies them
         encoded = [column.encode(raw.get(column.name, unnamed)) for column in self.columns]
-        return np.stack(encoded, axis=1).astype(np.float32)
+        return np.stack(encoded, axis=1).clip(-LARGEST, LARGEST).astype(np.float32)
 
     def tensor(self, source: np.ndarray) -> Tensor:
         return torch.from_numpy(np.ascontiguousarray(source[:, : len(self.learned)]))
@@ -214,9 +219,9 @@ def _values(column: Any) -> np.ndarray:
 
 def _fit_column(name: str, values: np.ndarray, declared: bool) -> Column:
     if not declared and _looks_dated(values):
-        return Column(name, "date", *_mean_and_scale(_dates_as_days(values, name)))
-    if not declared and _looks_numeric(values):
-        return Column(name, "number", *_mean_and_scale(_numbers(values, name)))
+        return Column(name, "date", *mean_and_scale(_dates_as_days(values, name)))
+    if not declared and (_looks_numeric(values) or _written_numbers(values)):
+        return Column(name, "number", *mean_and_scale(_numbers(values, name)))
     _require_cells(values, name)
     known = sorted({_category(value) for value in values if not is_missing(value)})
     return Column(name, "category", categories=tuple(known))
@@ -254,6 +259,19 @@ def _looks_numeric(values: np.ndarray) -> bool:
     if values.dtype.kind in "fiub":
         return True
     return all(is_missing(value) or isinstance(value, (int, float, np.number, np.bool_)) for value in values)
+
+
+def _written_numbers(values: np.ndarray) -> bool:
+    """Return whether numpy has made texts of numbers, as it does where an array has a column of texts beside them.
+
+    Codes such as "007" stay texts, and so does what somebody has chosen to keep as texts, in a DataFrame.
+    """
+    if values.dtype.kind != "U" or any(CODE.match(value) for value in values):
+        return False
+    try:
+        return bool(np.isfinite(values.astype(np.float64)).any())
+    except ValueError:
+        return False
 
 
 def _numbers(values: np.ndarray, name: str) -> np.ndarray:
@@ -305,15 +323,6 @@ def _moment(value: Any) -> Any:
     if isinstance(value, (int, float, np.number, np.bool_)):
         raise ValueError(f"{value} is a number")  # numpy would take it for nanoseconds
     return value if getattr(value, "tzinfo", None) is None else value.astimezone(UTC).replace(tzinfo=None)
-
-
-def _mean_and_scale(numbers: np.ndarray) -> tuple[float, float]:
-    """Return mean and standard deviation of what is there; a constant or empty column has scale 1."""
-    known = numbers[~np.isnan(numbers)]
-    if len(known) == 0:
-        return 0.0, 1.0
-    scale = float(known.std())
-    return float(known.mean()), scale if scale > 1e-12 * max(1.0, float(np.abs(known).max())) else 1.0
 
 
 def is_missing(value: Any) -> bool:

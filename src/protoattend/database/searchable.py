@@ -18,7 +18,7 @@ from protoattend.errors import UserError
 
 FEWEST = 2  # typical candidates: of one, an input may be the candidate itself
 PIECE = 1 << 17  # candidates scored at a time for a single query: their scores stay in the cache
-WORTH_A_COPY = 1 << 27  # bytes of keys that are laid out again to be searched faster; larger ones stay mapped from disk
+WORTH_A_COPY = 1 << 27  # bytes of keys that are laid out again to be searched faster; larger stay mapped from disk
 
 
 def asked(rows: Rows, queries: Any, own: Any, top: Any) -> tuple[Tensor, Tensor | None, int | None]:

@@ -46,7 +46,8 @@ _COLUMN = record(
     {"mean": number(), "scale": positive, "log_offset": maybe(number()), "identifies": flag},
 )
 _IMAGES = record({"channels": one_of(1, 3, 4), "height": _SIZE, "width": _SIZE, "low": number(), "high": number()})
-_GRAMS = record({"vocabulary": both(listed(text()), distinct), "length": _SIZE})
+# Texts that are all empty have no n-grams.
+_GRAMS = record({"vocabulary": either(listed(text(), 0), both(listed(text()), distinct)), "length": _SIZE})
 _TEXTS = either(record({"names": listed(text())}), _GRAMS, record({"length": _SIZE}))
 _TABLE = both(
     record({"columns": listed(_COLUMN), "names": both(listed(text()), distinct), "named": flag}),

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from math import isfinite, sqrt
+from math import hypot, isfinite, sqrt
 
 from protoattend.viz.decisions import Explained
 from protoattend.viz.text import plain
@@ -95,8 +95,8 @@ def _step(value: str, other: str, scale: float) -> tuple[float, str]:
 
 def _deviation(numbers: list[float]) -> float:
     """Return the standard deviation of a few numbers, in far less time than numpy takes to be called."""
-    mean = sum(numbers) / len(numbers)
-    return sqrt(sum((number - mean) ** 2 for number in numbers) / len(numbers))
+    mean = sum(number / len(numbers) for number in numbers)
+    return hypot(*(number - mean for number in numbers)) / sqrt(len(numbers))  # squares may be too large for a float
 
 
 @lru_cache(maxsize=1 << 14)  # of one decision each cell is read several times
