@@ -70,11 +70,11 @@ def choose_readings(database: VariantMethods, held_out: Tensor) -> Readings:
     asked, weights = _asked(len(database), held_out)
     rows = database.rows
     queries, labels = rows.blocks.take("queries", asked.numpy()), rows.labels[asked]
-    loss = partial(_smoothed_loss, labels=labels, weights=weights)
+    loss = partial(smoothed_loss, labels=labels, weights=weights)
     logits = database.decide(queries, own=asked, confidence=False).logits.double()
     typical_only = database.readings is None or database.readings.typical_only
     flat = _flat_temperature(database, queries, asked, loss)
-    reading = Readings(flat, _probability_temperature(logits, loss), typical_only)
+    reading = Readings(flat, probability_temperature(logits, loss), typical_only)
     read_so = database.snapshot()
     read_so.readings = reading
     totals = read_so.decide(queries, own=asked).flat_total
@@ -114,7 +114,7 @@ def _flat_temperature(database: VariantMethods, queries: Tensor, own: Tensor, lo
     return database.temperature * STEP**best
 
 
-def _probability_temperature(logits: Tensor, loss: Loss) -> float:
+def probability_temperature(logits: Tensor, loss: Loss) -> float:
     losses = [loss((logits / temperature).log_softmax(1)) for temperature in PROBABILITY]
     return float(PROBABILITY[int(torch.tensor(losses).argmin())])
 
@@ -139,7 +139,7 @@ def _quantile(numbers: Tensor, weights: Tensor, share: float) -> float:
     return float(ordered[torch.searchsorted(reached, share * float(reached[-1]))])
 
 
-def _smoothed_loss(logs: Tensor, labels: Tensor, weights: Tensor) -> float:
+def smoothed_loss(logs: Tensor, labels: Tensor, weights: Tensor) -> float:
     """Return minus the mean log likelihood, a share of 1 / (n + 2) being of the other labels (the rule of succession).
 
     Where all of n rows are right, that is how often one more may be wrong; without it the best would be to be certain.

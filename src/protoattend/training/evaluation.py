@@ -9,7 +9,7 @@ from torch import Tensor
 
 from protoattend.core.attention import prototype_counts
 from protoattend.core.candidates import stored
-from protoattend.core.model import ProtoAttend
+from protoattend.core.model import Output, ProtoAttend
 from protoattend.data.samples import Samples, chunks, subset
 from protoattend.encoders.build import rows_at_once
 from protoattend.training.batches import Labelled
@@ -48,11 +48,7 @@ def evaluate_with_prototypes(model: ProtoAttend, validation: Labelled, candidate
     """Return both accuracies and the median number of prototypes for 95 % of the decision."""
     model.eval()
     with torch.inference_mode():
-        parts = [model.encode(x) for x in _chunks(model, candidates.samples)]
-        keys, values = torch.cat([p.keys for p in parts]), torch.cat([p.values for p in parts])
-        counts = None if candidates.sample_weight is None else candidates.sample_weight.to(keys.device)
-        source = stored(keys, values)
-        outputs = [model(x, source, sample_weight=counts) for x in _chunks(model, validation.samples)]
+        outputs = _outputs(model, validation, candidates)
         n_prototypes = torch.cat([prototype_counts(o.weights, 0.95) for o in outputs])
         return Metrics(
             n_samples=_effective_count(validation),
@@ -61,6 +57,21 @@ def evaluate_with_prototypes(model: ProtoAttend, validation: Labelled, candidate
             median_prototypes=float(n_prototypes.median()),
             dead_queries=dead_share(torch.cat([o.encoded.queries for o in outputs])),
         )
+
+
+def held_out_logits(model: ProtoAttend, validation: Labelled, candidates: Labelled) -> Tensor:
+    """Return what prototypes among the candidates decide of the validation rows `(n, C)`."""
+    model.eval()
+    with torch.inference_mode():
+        return torch.cat([o.prototype_logits for o in _outputs(model, validation, candidates)]).cpu()
+
+
+def _outputs(model: ProtoAttend, validation: Labelled, candidates: Labelled) -> list[Output]:
+    parts = [model.encode(x) for x in _chunks(model, candidates.samples)]
+    keys, values = torch.cat([p.keys for p in parts]), torch.cat([p.values for p in parts])
+    counts = None if candidates.sample_weight is None else candidates.sample_weight.to(keys.device)
+    source = stored(keys, values)
+    return [model(x, source, sample_weight=counts) for x in _chunks(model, validation.samples)]
 
 
 def dead_share(queries: Tensor) -> float:

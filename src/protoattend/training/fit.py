@@ -25,6 +25,7 @@ from protoattend.encoders.sketch import make_sketch
 from protoattend.errors import UserError
 from protoattend.parallel import ranks, threads
 from protoattend.training import checkpoint, workers
+from protoattend.training.batches import Labelled
 from protoattend.training.budget import announce, seconds_of_a_step, within_budget
 from protoattend.training.candidates import Candidates, make_candidates
 from protoattend.training.checkpoint import Checkpoints
@@ -32,9 +33,10 @@ from protoattend.training.compiling import compiled
 from protoattend.training.evaluation import dead_share, evaluate_with_prototypes
 from protoattend.training.history import History
 from protoattend.training.loop import train, watch_queries
-from protoattend.training.losses import prototype_terms
+from protoattend.training.losses import LossTerms, prototype_terms
 from protoattend.training.progress import progress_bar, say
 from protoattend.training.setup import Setup, draw_seed, seeded, set_up
+from protoattend.training.trials import best_of, mixups_to_try
 from protoattend.training.workers import common_number
 
 Folder = str | os.PathLike[str]
@@ -72,7 +74,15 @@ def fit_here(settings: Settings, data: Data) -> tuple[CandidateDatabase, History
         batch_size = ranks().divisible(setup.plan.batch_size, "batch_size") if found is None else found.batch_size()
         setup = replace(setup, plan=replace(setup.plan, batch_size=batch_size))
         stack.enter_context(threads(setup.n_threads))
-        setup = _timed(settings, setup, seed) if found is None else setup
+        mixups = mixups_to_try(settings, setup)
+        setup = _timed(settings, setup, seed, max(1, len(mixups))) if found is None else setup
+        known = None if setup.prepared.validation is None else setup.prepared.validation_candidates(generator)
+        if mixups and known is not None:
+            tried = best_of(mixups, setup, known, partial(_tried, settings, seed=seed, known=known))
+            setup = replace(setup, plan=tried.plan)
+            if data.checkpoint_to is None and data.resume_from is None:
+                setup.model.load_state_dict(tried.state)
+                return _database(setup, settings.n_prototypes), tried.history
         candidates = _candidates(settings, setup)
         if setup.plan.recipe.compile:
             stack.enter_context(compiled(setup.model.encoder))
@@ -88,20 +98,44 @@ def fit_here(settings: Settings, data: Data) -> tuple[CandidateDatabase, History
                     found=found,
                 )
             )
-        on_step = stack.enter_context(progress_bar(settings.verbose, setup.plan.max_epochs, "ProtoAttend"))
-        sample_weight = setup.prepared.training_weight(setup.device)
-        history = train(
+        history = _train(settings, setup, candidates, seed=seed, known=known, checkpointer=checkpointer)
+        return _database(setup, settings.n_prototypes), history
+
+
+def _train(
+    settings: Settings,
+    setup: Setup,
+    candidates: Candidates,
+    *,
+    seed: int,
+    known: Labelled | None,
+    checkpointer: checkpoint.Checkpointer,
+) -> History:
+    """Train the model of a setup; `known` are the candidates of validations."""
+    with progress_bar(settings.verbose, setup.plan.max_epochs, "ProtoAttend") as on_step:
+        return train(
             setup.model,
             setup.prepared.train,
             setup.plan,
-            loss_terms=prototype_terms(setup.plan, candidates, setup.class_weight, sample_weight),
-            evaluate=_evaluation(setup, generator),
+            loss_terms=_terms(setup, candidates),
+            evaluate=_evaluation(setup, known),
             seed=seed,
             augment=setup.augment,
             on_step=on_step,
             checkpointer=checkpointer,
         )
-        return _database(setup, settings.n_prototypes), history
+
+
+def _tried(settings: Settings, setup: Setup, *, seed: int, known: Labelled) -> History:
+    """Train as `_train` does, and leave no trace but what the model has learned."""
+    with torch.random.fork_rng():
+        candidates = _candidates(settings, setup)
+        return _train(settings, setup, candidates, seed=seed, known=known, checkpointer=checkpoint.NoCheckpointer())
+
+
+def _terms(setup: Setup, candidates: Candidates) -> LossTerms:
+    sample_weight = setup.prepared.training_weight(setup.device)
+    return prototype_terms(setup.plan, candidates, setup.class_weight, sample_weight)
 
 
 def _require_repeatable(settings: Settings, data: Data) -> None:
@@ -114,20 +148,19 @@ def _require_repeatable(settings: Settings, data: Data) -> None:
         )
 
 
-def _timed(settings: Settings, setup: Setup, seed: int) -> Setup:
+def _timed(settings: Settings, setup: Setup, seed: int, n_trainings: int) -> Setup:
     """Measure the first steps where somebody wants to know: who waits, or who has set a time."""
     minutes = setup.plan.recipe.max_minutes
     if minutes is None and (not settings.verbose or ranks().size > 1):  # of many processes only the first speaks
         return setup
-    sample_weight = setup.prepared.training_weight(setup.device)
-    terms = prototype_terms(setup.plan, _candidates(settings, setup), setup.class_weight, sample_weight)
+    terms = _terms(setup, _candidates(settings, setup))
     seconds = common_number(round(1e6 * seconds_of_a_step(setup, terms, seed))) / 1e6
     n_rows = setup.prepared.train.rows_of_an_epoch
     steps = max(1, n_rows // setup.plan.batch_size)
-    plan = within_budget(setup.plan, steps, seconds)
+    plan = within_budget(setup.plan, steps, n_trainings * seconds)
     if settings.verbose:
         what = f"{setup.whole.inputs.kind}, {n_rows:,} rows, encoder {type(setup.encoder.body).__name__}"
-        say(announce(plan, what, steps, seconds))
+        say(announce(plan, what, steps, seconds, n_trainings))
     return replace(setup, plan=plan)
 
 
@@ -150,12 +183,11 @@ def _candidates(settings: Settings, setup: Setup) -> Candidates:
     )
 
 
-def _evaluation(setup: Setup, generator: torch.Generator) -> Any:
+def _evaluation(setup: Setup, known: Labelled | None) -> Any:
     validation = setup.prepared.validation_rows(setup.class_weight)
-    if validation is None:
+    if validation is None or known is None:
         return None
-    candidates = setup.prepared.validation_candidates(generator)
-    return partial(evaluate_with_prototypes, setup.model, validation, candidates)
+    return partial(evaluate_with_prototypes, setup.model, validation, known)
 
 
 def _database(setup: Setup, n_prototypes: int | None) -> CandidateDatabase:
