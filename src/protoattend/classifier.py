@@ -56,8 +56,8 @@ class ProtoAttendClassifier(ExplainMethods, UncertaintyMethods, MonitoringMethod
         How many candidates "sampled" draws or "bank" holds; None lets it choose.
     n_prototypes : int or None, default=8
         How many prototypes, in the median, make 95 % of a decision by sparsemax at the most: after training the
-        temperature of the scores is lowered until it holds. None leaves it as learned: more prototypes; with
-        recipe="paper" that is the default.
+        temperature of the scores is lowered until it holds; fewer where a class has fewer rows. None leaves it as
+        learned: more prototypes; with recipe="paper" that is the default.
     batch_size : int or "auto", default="auto"
         Rows of a step; "auto" is 256, or fewer on small data, so that an epoch has 16 steps (the paper: 128).
     max_epochs : int or "auto", default="auto"

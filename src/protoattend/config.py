@@ -108,7 +108,8 @@ class Recipe:
     likeness : float or "auto", default="auto"
         How much the likeness of inputs adds to what attention has learned, after training: among candidates that it
         holds equal, those become prototypes that look alike. "auto" is 0.1, and 1 for texts that are read as n-grams,
-        whose sketches say less; 0 is the paper's.
+        whose sketches say less, and 10 where attention is taught nothing (objective="self", or a row of each class); 0
+        is the paper's.
     test_time_augmentation : TestTimeAugmentation, None or "auto", default="auto"
         Inputs and candidates are read as the mean over mirrored and shifted images, which is more accurate where
         `augment` taught the encoder to ignore such changes, and takes longer. "auto" does it for large data.

@@ -17,7 +17,7 @@ from protoattend.encoders.build import MANY_IMAGES, build_encoder
 from protoattend.errors import UserError
 from protoattend.parallel import threads
 from protoattend.training.budget import within_budget
-from protoattend.training.choices import decide
+from protoattend.training.choices import LIKENESS_ALONE, decide
 from protoattend.training.setup import choose_threads
 
 GREY = {"channels": 1, "height": 28, "width": 28}
@@ -48,6 +48,22 @@ def test_what_is_given_stays() -> None:
     decided = decide(given, GREY, encoder, MANY_IMAGES)
     assert (decided.mixup, decided.optimizer, decided.likeness) == (0.5, "adam", 0.0)
     assert decided.test_time_augmentation is None
+
+
+def test_likeness_stands_in_for_attention_that_is_taught_nothing() -> None:
+    encoder = build_encoder("fast-cnn", "images", GREY)
+    assert decide(Recipe(), GREY, encoder, 100).likeness == 0.1
+    assert decide(Recipe(), GREY, encoder, 100, attention_taught=False).likeness == LIKENESS_ALONE
+    assert decide(Recipe(likeness=0), GREY, encoder, 100, attention_taught=False).likeness == 0
+
+
+def test_few_rows_get_as_many_epochs_as_make_enough_steps() -> None:
+    def epochs(n_rows: int) -> int:
+        X, y = np.random.default_rng(0).random((n_rows, 2)), np.arange(n_rows) % 2
+        classifier = ProtoAttendClassifier(validation_fraction=0, random_state=0, verbose=0).fit(X, y)
+        return len(classifier.history_.records)
+
+    assert [epochs(n) for n in (6, 70, 400)] == [100, 50, 30]
 
 
 def test_small_steps_get_one_thread() -> None:

@@ -16,7 +16,7 @@ from protoattend.database import condense
 from protoattend.database.approximate import Approximation, Neighbours
 from protoattend.database.encode import decision_weight
 from protoattend.database.mutex import Mutex
-from protoattend.database.n_prototypes import temperature_for
+from protoattend.database.n_prototypes import HIGHEST, temperature_for
 from protoattend.database.quantize import Quantization
 from protoattend.database.reading import ReadableDatabase
 from protoattend.database.readings import Readings, choose_readings
@@ -300,16 +300,22 @@ class VariantMethods(ReadableDatabase):
         self._sharpen(n_prototypes)
 
     def choose_readings(self, n_prototypes: int, typical_only: bool, *, held_out: Tensor) -> None:
-        """Let so many prototypes decide, and read confidence and probabilities as suits the rows at `held_out` best."""
+        """Let so many prototypes decide, and read confidence and probabilities as suits the rows at `held_out` best.
+
+        They are at most as many as a class has rows: of more, some would have to be of other classes. Where there are
+        no more candidates than that anyway, weights are not made flatter until all of them decide.
+        """
         self.readings = Readings(1.0, typical_only=typical_only)
-        self._sharpen(n_prototypes, held_out)
+        of_a_class = max(1, len(self) // len(self.classes))
+        self._sharpen(min(n_prototypes, of_a_class), held_out, flatten=len(self) > n_prototypes)
         self.readings = choose_readings(self, held_out)
 
-    def _sharpen(self, n_prototypes: int, held_out: Tensor | None = None) -> None:
+    def _sharpen(self, n_prototypes: int, held_out: Tensor | None = None, *, flatten: bool = True) -> None:
         """Give the model the temperature for so many prototypes, counted on these rows where they are enough."""
-        state = self._state
+        state, highest = self._state, HIGHEST if flatten else 1.0
         queries = state.asked(state.rows.queries)
-        self.model.temperature.fill_(temperature_for(queries, state.searchable, n_prototypes, held_out=held_out))
+        found = temperature_for(queries, state.searchable, n_prototypes, at_most=highest, held_out=held_out)
+        self.model.temperature.fill_(found)
 
     def _fewer(self, positions: np.ndarray) -> Self:
         """Return a database of the rows at these positions; among fewer, the flat reading is another."""

@@ -28,13 +28,14 @@ from protoattend.encoders.test_time_augmentation import TestTimeAugmentation
 from protoattend.errors import UserError
 from protoattend.parallel import merge, ranks
 from protoattend.training.batches import Augment
-from protoattend.training.choices import can_be_mirrored, decide, epochs_of_large, is_large
+from protoattend.training.choices import can_be_mirrored, decide, epochs_of_large, is_large, teaches_attention
 from protoattend.training.prepared import Prepared, class_weights, prepare
 from protoattend.training.progress import counting_bar
 from protoattend.training.workers import common_number
 
 STEPS = 1500  # "auto" trains about this long, within the limits below
 EPOCHS_AT_LEAST, EPOCHS_AT_MOST = 12, 30
+STEPS_AT_LEAST = 100  # however many epochs of a few rows that is
 NUMBERS_FOR_THREADS = 2**16  # in a batch of images, from which on several threads help
 STEPS_OF_AN_EPOCH = 16  # at least: small data in large batches gets too few steps
 
@@ -72,7 +73,8 @@ def set_up(settings: Settings, X: Any, y: Any, sample_weight: Any, generator: to
     if settings.normalize == "sparsemax":
         warn_of_unusual_weights(whole.sample_weight)
     encoder, n_rows = make_encoder(settings, whole), whole.train.rows_of_an_epoch
-    recipe = decide(settings.training_recipe, whole.inputs.form(), encoder, n_rows)
+    taught = teaches_attention(objective(settings.objective), n_rows, len(whole.classes))
+    recipe = decide(settings.training_recipe, whole.inputs.form(), encoder, n_rows, attention_taught=taught)
     encoder.test_time_augmentation = _check_augmentation(recipe.test_time_augmentation, encoder, whole.inputs)
     augment = make_augment(settings.augment, whole.inputs, encoder, recipe)
     plan = make_plan(settings, recipe, n_rows, kind=whole.inputs.kind, encoder=encoder)
@@ -245,7 +247,8 @@ def _epochs(given: int | str, n_rows: int, batch_size: int, encoder: Encoder) ->
         return given
     if is_large(encoder, n_rows):
         return epochs_of_large(encoder)
-    return int(np.clip(STEPS // max(1, n_rows // batch_size), EPOCHS_AT_LEAST, EPOCHS_AT_MOST))
+    steps = max(1, n_rows // batch_size)
+    return int(np.clip(STEPS // steps, EPOCHS_AT_LEAST, max(EPOCHS_AT_MOST, -(-STEPS_AT_LEAST // steps))))
 
 
 def _cache_features(
