@@ -171,6 +171,15 @@ def test_a_server_that_comes_back_is_found_again(page: Any, sites: Any) -> None:
     expect(page.get_by_role("alert")).to_have_count(0)
 
 
+def test_label_errors_are_asked_for_until_all_candidates_are_decided(page: Any, sites: Any) -> None:
+    early = {"total": 0, "decided": 0, "to_decide": 150, "candidates": 150, "confirmed": 0, "rows": []}
+    page.route("**/api/labels*", lambda route: route.fulfill(json=early), times=1)
+    open_screen(page, f"{sites('table')}/#/labels")
+    expect(page.locator("progress")).to_be_visible()
+    expect(page.locator(".question")).to_contain_text("is labelled")
+    expect(page.locator("progress")).to_have_count(0)
+
+
 def test_a_text_is_typed(page: Any, sites: Any) -> None:
     open_screen(page, f"{sites('text')}/#/try")
     page.get_by_label("Your text").fill("this wrench is old and good")
