@@ -65,6 +65,11 @@ def test_what_is_read_alike_is_no_copy(text_classifier: ProtoAttendClassifier, t
     assert measure(text_classifier, alike, None).copies == 1
 
 
+def test_printed_pages_have_margins(wine_classifier: ProtoAttendClassifier, tmp_path: Path) -> None:
+    write_report(wine_classifier, path=tmp_path / "report.html")
+    assert re.search(r"@page \{ margin: \d+mm", (tmp_path / "report.html").read_text())
+
+
 def test_links_of_the_contents_lead_to_sections(wine_classifier: ProtoAttendClassifier, tmp_path: Path) -> None:
     page = read(write_report(wine_classifier, path=tmp_path / "r.html"))
     ids = [section["id"] for section in page.named("section")]

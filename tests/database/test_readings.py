@@ -135,8 +135,8 @@ def test_what_is_far_from_all_candidates_is_not_confident(wine_classifier: Proto
     assert np.median(wine_classifier.class_mass(far).max(1)) > 0.5, "labels of those far away agree all the same"
     explanations = wine_classifier.explain(far[:1])
     assert explanations[0].familiarity < 0.5
-    assert "The input is unlike all training samples" in explanations[0].notes[-1]
-    assert "The input is unlike all training samples" in explanations._repr_html_()
+    assert "Attention finds no candidate as near" in explanations[0].notes[-1]
+    assert "Attention finds no candidate as near" in explanations._repr_html_()
 
 
 def test_an_engine_that_finds_few_calls_no_input_less_familiar_than_it_is(
@@ -211,8 +211,11 @@ def test_a_person_makes_a_candidate_typical(wine_classifier: ProtoAttendClassifi
 
 def test_an_explanation_says_what_speaks_against_and_where_it_contradicts_itself(any_kind: Any) -> None:
     classifier, X, _ = any_kind
-    for e in classifier.explain(X[:20]):
+    for e, shares in zip(classifier.explain(X[:20]), classifier.class_mass(X[:20]), strict=True):
         assert all(p.label != e.prediction for p in e.against)
+        mass = dict(zip(classifier.classes_.tolist(), shares, strict=True))
+        del mass[e.prediction]
+        assert {p.label for p in e.against} <= {max(mass, key=mass.get)}, "of the runner-up alone"
         assert [p.weight for p in e.against] == sorted((p.weight for p in e.against), reverse=True)
         assert (e.note == "") == (e.heaviest_label == e.prediction)
         assert all(p.argues_for == p.label for p in e.prototypes), "only typical candidates decide"

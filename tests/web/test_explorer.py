@@ -245,3 +245,19 @@ def test_labels_of_another_type_are_known_and_unseen_ones_are_not(folders: Any, 
     y = np.array(["0", "7.5", *map(str, datas["images"].y[2:])])
     rows = Workbench(folders["images"], replace(datas["images"], y=y)).shown.rows
     assert rows.labels[:3].tolist() == [0, -1, int(datas["images"].y[2])]
+
+
+def test_a_form_begins_with_values_that_occur(serve: Any, people: Any) -> None:
+    X, _ = people
+    form = {field["name"]: field for field in serve("table").get("/api/model").json()["form"]}
+    assert form["job"]["typical"] == X["job"].mode()[0]
+    assert form["since"]["typical"] in X["since"].astype(str).tolist()
+    assert np.abs(X["age"] - float(form["age"]["typical"])).min() < 1e-3
+    assert abs(float(form["age"]["typical"]) - X["age"].median()) < 1
+
+
+def test_a_page_can_tell_another_model_or_server_at_the_same_address(serve: Any) -> None:
+    """By these it keeps drafts apart, and does not take images out of the browser's memory that are of other rows."""
+    one, again, other = (serve(kind).get("/api/model").json() for kind in ("table", "table", "array"))
+    assert one["fingerprint"] == again["fingerprint"] != other["fingerprint"]
+    assert one["started"] != again["started"]

@@ -155,6 +155,31 @@ def test_a_label_error_is_accepted_undone_rejected_and_saved(page: Any, sites: A
     expect(page.locator(".tally")).to_contain_text("2 settled before")
 
 
+def test_the_first_threshold_answers_at_least_half_of_the_rows(page: Any, sites: Any) -> None:
+    open_screen(page, f"{sites('table')}/#/threshold")
+    page.wait_for_function("!document.querySelector('progress')")
+    shares = page.locator(".figure", has_text="Answered").locator("dd").first
+    expect(shares).to_have_text(re.compile(r"^(100|[5-9]\d(\.\d)?) %$"))
+
+
+def test_a_server_that_comes_back_is_found_again(page: Any, sites: Any) -> None:
+    page.route("**/api/model*", lambda route: route.abort())
+    page.goto(sites("table"))
+    expect(page.get_by_role("status")).to_contain_text("does not answer")
+    page.unroute("**/api/model*")
+    expect(page.locator("main#main")).to_be_visible()
+    expect(page.get_by_role("alert")).to_have_count(0)
+
+
+def test_label_errors_are_asked_for_until_all_candidates_are_decided(page: Any, sites: Any) -> None:
+    early = {"total": 0, "decided": 0, "to_decide": 150, "candidates": 150, "confirmed": 0, "rows": []}
+    page.route("**/api/labels*", lambda route: route.fulfill(json=early), times=1)
+    open_screen(page, f"{sites('table')}/#/labels")
+    expect(page.locator("progress")).to_be_visible()
+    expect(page.locator(".question")).to_contain_text("is labelled")
+    expect(page.locator("progress")).to_have_count(0)
+
+
 def test_a_text_is_typed(page: Any, sites: Any) -> None:
     open_screen(page, f"{sites('text')}/#/try")
     page.get_by_label("Your text").fill("this wrench is old and good")

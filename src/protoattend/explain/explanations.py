@@ -46,7 +46,7 @@ class Explanation:
     agreement : float
         The share of the prototypes' weight that is on the predicted label.
     against : tuple of Prototype
-        What speaks against: the heaviest candidates of other labels, with their weights in the flat reading.
+        What speaks against: the heaviest candidates of the runner-up, with their weights in the flat reading.
     heaviest_label : label or None
         The label that most of the prototypes' weight is on, where it is known.
     familiarity : float, default=1.0
@@ -94,8 +94,8 @@ class Explanation:
     def notes(self) -> tuple[str, ...]:
         """What a person should know of the decision beside its prototypes: `note`, and where it is unfamiliar."""
         unfamiliar = (
-            f"The input is unlike all training samples, which leaves {self.familiarity:.0%} of the confidence that "
-            "their labels would give."
+            f"Attention finds no candidate as near to the input as nearly all of them have one, which leaves "
+            f"{self.familiarity:.0%} of the confidence that the labels would give."
         )
         return tuple(filter(None, (self.note, unfamiliar if self.familiarity < UNFAMILIAR else "")))
 

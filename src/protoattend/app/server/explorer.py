@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from secrets import token_hex
 from typing import Annotated, Any
 
 import numpy as np
@@ -101,6 +102,8 @@ class Explorer:
     def __init__(self, bench: Workbench, *, edit: bool, least: float | None, limits: Limits) -> None:
         self.bench, self.edit, self.least, self.limits = bench, edit, least, limits
         self.cards = Cards(bench.classifier.inputs_.kind, bench.database.classes)
+        self._form = own_inputs.form_of(bench.database)
+        self._started = token_hex(4)
         self._map: tuple[int, pictures.Map] | None = None
 
     def model(self, threshold: float) -> dict[str, Any]:
@@ -114,10 +117,12 @@ class Explorer:
             "rows": len(table.rows),
             "labelled": bool((table.rows.labels >= 0).any()),
             "small": self._small(),
-            "form": own_inputs.form_of(bench.classifier.inputs_),
+            "form": self._form,
             "edit": self.edit,
             "least": self.least,
             "version": bench.version,
+            "fingerprint": bench.database.fingerprint,  # by which drafts are known to be of another model
+            "started": self._started,  # by which images are known to be of another server at the same address
             "decided": table.done,
             "to_decide": len(table.order),
             "counts": listing.counts(table, threshold),

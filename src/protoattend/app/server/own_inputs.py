@@ -12,12 +12,14 @@ import numpy as np
 
 from protoattend.app.server.limits import Limits
 from protoattend.app.server.problems import Refused
+from protoattend.app.server.tables import spread
 from protoattend.data.decode import decode_image, read_header
 from protoattend.data.inputs import PIXEL_RANGE, ImageInputs, Inputs
 from protoattend.data.tables import Column, TableInputs
+from protoattend.database.store import CandidateDatabase
 from protoattend.errors import BadFile, UserError
 
-MANY = 200  # categories offered in a form
+MANY = 200  # categories offered in a form, and candidates that its typical values are of
 
 
 class Frame:
@@ -81,26 +83,33 @@ def image_row(inputs: Inputs, encoded: str, limits: Limits) -> np.ndarray:
     return inputs.source(image)
 
 
-def form_of(inputs: Inputs) -> list[dict[str, Any]]:
+def form_of(database: CandidateDatabase) -> list[dict[str, Any]]:
     """Return what a form asks for: of each column its name, kind, a typical value, and known categories."""
+    inputs = database.inputs
     if not isinstance(inputs, TableInputs):
         return []
+    some = database.rows.blocks.take("source", spread(len(database), MANY))
+    cells = {column.name: values for column, values in zip(inputs.columns, np.asarray(some).T, strict=True)}
     columns = {column.name: column for column in inputs.learned}
-    return [
-        {
-            "name": name,
-            "kind": columns[name].kind,
-            "typical": _typical(columns[name]),
-            "categories": list(columns[name].categories[:MANY]),
-        }
-        for name in inputs.names
-        if name in columns
-    ]
+    return [_field(columns[name], cells[name]) for name in inputs.names if name in columns]
 
 
-def _typical(column: Column) -> str:
-    shown = "" if column.kind == "category" else column.show(0.0)
-    return shown if column.kind != "number" else f"{float(shown.replace(',', '')):.3g}"  # a mean has no exact digits
+def _field(column: Column, values: np.ndarray) -> dict[str, Any]:
+    typical = _typical(column, values)
+    offered = list(column.categories[:MANY])
+    if column.kind == "category" and typical and typical not in offered:
+        offered.append(typical)
+    return {"name": column.name, "kind": column.kind, "typical": typical, "categories": offered}
+
+
+def _typical(column: Column, values: np.ndarray) -> str:
+    """Return the median of encoded values, which is one of them, or the most frequent category; empty without any."""
+    known = values[values > 0] if column.kind == "category" else values[~np.isnan(values)]
+    if not len(known):
+        return ""
+    if column.kind == "category":
+        return column.show(float(np.bincount(known.astype(int)).argmax()))
+    return column.show(float(np.sort(known)[len(known) // 2])).replace(",", "")
 
 
 def _value(column: Column, given: str | float | None) -> Any:

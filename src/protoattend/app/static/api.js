@@ -39,4 +39,4 @@ export function post(path, body, signal) {
   });
 }
 
-export const imageOf = (table, number) => `/api/images/${table}/${number}.png`;
+export const imageOf = ({ started }, table, number) => `/api/images/${table}/${number}.png?of=${started}`;

@@ -45,12 +45,12 @@ function Verdict({ card, threshold }) {
   </div>`;
 }
 
-function Input({ kind, asked, card, picture, small }) {
-  if (kind === "images") {
-    const source = picture || imageOf(asked.row.table, asked.row.row);
-    return html`<figure class="input"><img class=${small ? "small" : ""} src=${source} alt="The input" /></figure>`;
+function Input({ model, asked, card, picture }) {
+  if (model.kind === "images") {
+    const source = picture || imageOf(model, asked.row.table, asked.row.row);
+    return html`<figure class="input"><img class=${model.small ? "small" : ""} src=${source} alt="The input" /></figure>`;
   }
-  if (kind === "text") return html`<blockquote class="input"><${Marked} pieces=${card.input} /></blockquote>`;
+  if (model.kind === "text") return html`<blockquote class="input"><${Marked} pieces=${card.input} /></blockquote>`;
   return null;
 }
 
@@ -63,7 +63,7 @@ export function Card({ asked, name, picture }) {
     <h2>${name}</h2>
     ${card.before && html`<${Change} card=${card} />`}
     <div class="head">
-      <${Input} kind=${model.kind} asked=${asked} card=${card} picture=${picture} small=${model.small} />
+      <${Input} model=${model} asked=${asked} card=${card} picture=${picture} />
       <${Verdict} card=${card} threshold=${threshold} />
     </div>
     <${Candidates} card=${card} model=${model} />

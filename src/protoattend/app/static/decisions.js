@@ -31,7 +31,7 @@ function RowLine({ row, table, model, threshold, selected }) {
   return html`<li>
     <a ref=${line} class="row" href=${`#/decisions/${table}/${row.row}`} aria-current=${selected ? "true" : undefined}>
       ${model.kind === "images" &&
-      html`<img loading="lazy" class=${model.small ? "small" : ""} src=${imageOf(table, row.row)} alt="" width="40" height="40" />`}
+      html`<img loading="lazy" class=${model.small ? "small" : ""} src=${imageOf(model, table, row.row)} alt="" width="40" height="40" />`}
       <span class="what">
         <span class="first"><b><bdi>${className(row.predicted)}</bdi></b>
           ${wrong && html`<${Tag} agrees=${false}>is ${className(row.label)}<//>`}

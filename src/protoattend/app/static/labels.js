@@ -1,6 +1,6 @@
 // The queue of label errors: one candidate at a time, with what disputes its label; accept, reject, undo.
 
-import { html, useState } from "./vendor/htm-preact.js";
+import { html, useEffect, useState } from "./vendor/htm-preact.js";
 import { get } from "./api.js";
 import { Card } from "./card.js";
 import { Empty, LabelSelect, Progress, many, percent, useAnswer, useKeys } from "./parts.js";
@@ -8,7 +8,13 @@ import { className, countDrafts, relabel, undo, useStore } from "./store.js";
 
 export function LabelQueue({ model }) {
   const { drafts, past } = useStore();
-  const answer = useAnswer((signal) => get("labels", { limit: 200 }, signal), [model.version, model.decided]);
+  const [asked, setAsked] = useState(0);
+  const answer = useAnswer((signal) => get("labels", { limit: 200 }, signal), [model.version, asked]);
+  useEffect(() => {
+    if (!answer || answer.decided >= answer.to_decide) return undefined;
+    const timer = setTimeout(() => setAsked(asked + 1), 700); // candidates are decided after the rows
+    return () => clearTimeout(timer);
+  }, [answer]);
   const [skipped, setSkipped] = useState([]);
   const list = answer ? answer.rows : [];
   const open = list.filter((one) => !(one.row in drafts.relabelled) && !(one.row in drafts.removed) && !skipped.includes(one.row));

@@ -129,7 +129,7 @@ export function MapScreen({ model }) {
             <${Swatch} label=${i} /> ${label}</button>`)}
         </div>
         <div class="near" aria-hidden="true">${map && near !== null &&
-        html`${model.kind === "images" && html`<img class=${model.small ? "small" : ""} src=${imageOf("candidates", map.indices[near])} alt="" />`}
+        html`${model.kind === "images" && html`<img class=${model.small ? "small" : ""} src=${imageOf(model, "candidates", map.indices[near])} alt="" />`}
           <p>#${map.indices[near]} <b>${className(map.labels[near])}</b></p>`}</div>
       </aside>
     </div>

@@ -35,7 +35,7 @@ function Pictures({ list, card, model }) {
     ${list.map((p) => {
       const agrees = p.label === card.prediction;
       return html`<li key=${p.index} class=${agrees ? "agrees" : "differs"}>
-        <img class=${model.small ? "small" : ""} src=${imageOf("candidates", p.index)} alt=${`Candidate ${p.index}, ${className(p.label)}`} loading="lazy" />
+        <img class=${model.small ? "small" : ""} src=${imageOf(model, "candidates", p.index)} alt=${`Candidate ${p.index}, ${className(p.label)}`} loading="lazy" />
         <${Facts} candidate=${p} agrees=${agrees} /></li>`;
     })}
   </ol>`;

@@ -14,6 +14,7 @@ export const state = {
   screen: "decisions",
   row: null, // {table, row}
   threshold: null,
+  moved: false, // whether a person chose the threshold
   drafts: EMPTY,
   past: [], // drafts as they were, to undo
   filter: { which: "all", by: "confidence", reverse: false, predicted: "", prototype: null },
@@ -39,28 +40,33 @@ export const fail = (error) => error.name !== "AbortError" && change({ problem: 
 
 // -- the model -------------------------------------------------------------------------------------------------------
 
+const settled = (model) => model !== null && model.decided >= model.to_decide;
+let lost = null; // what was said when the server did not answer
+
+// Asked again until all rows are decided, and until the server answers.
 export async function loadModel() {
+  const before = state.model;
   try {
     const model = await get("model", { threshold: state.threshold ?? 0 });
-    const first = state.model === null;
-    change({ model, problem: null });
-    if (first) {
+    change({ model, problem: state.problem === lost ? null : state.problem });
+    if (before === null) {
       const kept = JSON.parse(localStorage.getItem(place()) || "null");
       if (kept && kept.drafts) change({ drafts: kept.drafts });
-      await chooseThreshold();
     }
-    if (model.decided < model.to_decide) setTimeout(loadModel, 700);
+    if (!settled(before) && !state.moved) await chooseThreshold();
   } catch (error) {
+    lost = error.message;
     fail(error);
   }
+  if (!settled(state.model)) setTimeout(loadModel, 700);
 }
 
-// The lowest threshold whose answers are wrong at most once in a hundred, where labels are known.
+// The lowest threshold at which half of the rows are answered and few answers are wrong, where labels are known.
 async function chooseThreshold() {
   if (state.model.least !== null) return change({ threshold: state.model.least });
-  const { stops } = await get("curve");
-  const rate = (stop) => (stop.answered ? stop.errors / stop.answered : 1);
-  const found = [0.01, 0.05, 0.1].map((most) => stops.find((stop) => rate(stop) <= most)).find(Boolean);
+  const { stops, rows } = await get("curve");
+  const few = (most) => stops.find(({ answered, errors }) => answered >= rows / 2 && errors <= most * answered);
+  const found = [0.01, 0.02, 0.05, 0.1].map(few).find(Boolean);
   return change({ threshold: found ? Math.max(found.threshold, 0.5) : 0.5 });
 }
 
@@ -85,7 +91,7 @@ export function go(screen, row) {
 
 // -- drafts ----------------------------------------------------------------------------------------------------------
 
-const place = () => `protoattend drafts ${state.model.name}`;
+const place = () => `protoattend drafts ${state.model.name} ${state.model.fingerprint}`;
 
 function draft(drafts, said) {
   change({ past: [...state.past, state.drafts], drafts, said });

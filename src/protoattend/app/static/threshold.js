@@ -53,7 +53,7 @@ export function Threshold({ model }) {
   if (!answer.rows) return html`<div class="wide"><${Empty}>Labels are needed to see errors: serve labelled rows with --data.<//></div>`;
   const place = nearest(answer.stops, threshold ?? 0.5);
   const stop = answer.stops[place];
-  const move = (i) => change({ threshold: answer.stops[i].threshold });
+  const move = (i) => change({ threshold: answer.stops[i].threshold, moved: true });
   const abstains = () => {
     change({ filter: { ...state.filter, which: "below", prototype: null, predicted: "" } });
     go("decisions");

@@ -35,7 +35,7 @@ function Field({ column, value, set }) {
 }
 
 function TryTable({ model }) {
-  const typical = Object.fromEntries(model.form.map(({ name, kind, typical: value, categories }) => [name, kind === "category" ? categories[0] : value]));
+  const typical = Object.fromEntries(model.form.map(({ name, typical: value }) => [name, value]));
   const [cells, setCells] = useState(typical);
   const asked = useLater(cells);
   return html`<form class="form" onSubmit=${(e) => e.preventDefault()}>
