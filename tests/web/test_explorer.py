@@ -228,6 +228,7 @@ def test_a_malformed_question_is_one_clear_line(serve: Any, body: bytes, status:
     answer = serve("table").post("/api/card", content=body, headers={"content-type": "application/json"})
     assert answer.status_code == status
     assert list(answer.json()) == ["error"]
+    assert body != b"{" or "must be JSON" in answer.json()["error"]
 
 
 def test_removing_all_candidates_is_refused(serve: Any) -> None:

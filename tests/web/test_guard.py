@@ -6,6 +6,8 @@ import asyncio
 import json
 import logging
 import time
+import urllib.error
+import urllib.request
 from typing import Any
 
 import numpy as np
@@ -80,6 +82,15 @@ def test_too_large_is_refused(serve: Any) -> None:
             yield b"x" * 100
 
     assert client.post("/v2/models/text/infer", content=unannounced()).status_code == 413
+
+
+def test_a_client_that_sends_all_before_it_listens_is_told(sites: Any) -> None:
+    body = b"x" * (Limits().body + 1_000_000)
+    asked = urllib.request.Request(f"{sites('text')}/v2/models/text/infer", body, {"content-type": "application/json"})
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(asked, timeout=30)
+    assert refused.value.code == 413
+    assert "bytes" in json.load(refused.value)["error"]
 
 
 def test_too_long_is_refused(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:

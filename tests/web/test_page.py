@@ -212,6 +212,13 @@ def test_an_image_is_dropped(page: Any, sites: Any, few_digits: Any) -> None:
     expect(page.locator(".prediction strong")).to_have_text(str(few_digits[1][1]))
     page.locator(".drop input").set_input_files({"name": "no.png", "mimeType": "image/png", "buffer": b"none"})
     expect(page.get_by_role("alert")).to_contain_text("not an image")
+    noise = np.random.default_rng(0).integers(0, 256, (1500, 2400, 3), dtype=np.uint8)  # some 11 MB
+    Image.fromarray(noise).save(file := io.BytesIO(), "PNG")
+    page.locator(".drop input").set_input_files(
+        {"name": "photo.png", "mimeType": "image/png", "buffer": file.getvalue()}
+    )
+    expect(page.locator("article.card h2")).to_have_text("photo.png")
+    expect(page.locator(".prediction strong")).to_be_visible()
 
 
 def test_the_map_shows_the_selected_row(page: Any, sites: Any) -> None:

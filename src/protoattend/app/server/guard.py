@@ -23,6 +23,7 @@ from protoattend.app.server.problems import Refused, problem
 COOKIE = "protoattend_token"
 OPEN = ("/v2/health/live", "/v2/health/ready")  # what watches a server has no token
 SAFE = ("GET", "HEAD", "OPTIONS")
+LET_BY = 8  # times the largest request: of one that is larger, so much is read and dropped before it is refused
 HEADERS = [
     (b"content-security-policy", b"default-src 'self'; img-src 'self' blob: data:; frame-ancestors 'none'"),
     (b"x-content-type-options", b"nosniff"),
@@ -109,7 +110,7 @@ class Guard:
         """Read a request whole, as far as it may be large."""
         told = Headers(scope=scope).get("content-length", "0")
         if told.isdigit() and int(told) > self.limits.body:
-            raise self._too_large()
+            raise await self._too_large(receive, more=True)
         parts, size, more = [], 0, True
         while more:
             message = await receive()
@@ -118,10 +119,15 @@ class Guard:
             parts.append(message.get("body", b""))
             size, more = size + len(parts[-1]), message.get("more_body", False)
             if size > self.limits.body:
-                raise self._too_large()
+                raise await self._too_large(receive, more=more)
         return b"".join(parts)
 
-    def _too_large(self) -> Refused:
+    async def _too_large(self, receive: Receive, *, more: bool) -> Refused:
+        """Return the refusal, once what is still being sent was let go by: most clients only listen after that."""
+        left = LET_BY * self.limits.body
+        while more and left > 0:
+            message = await receive()
+            left, more = left - len(message.get("body", b"")), message.get("more_body", False)
         return Refused(413, f"a request may have {self.limits.body:,} bytes, but this has more; send less at once.")
 
     def _note(self, scope: Scope, status: int, seconds: float) -> None:

@@ -52,5 +52,7 @@ def problem(status: int, message: str) -> JSONResponse:
 def _first(errors: Any) -> str:
     """Return the first thing that is wrong with a request, without the value: that may be an input."""
     first = errors[0]
+    if first["type"] == "json_invalid":
+        return f"a request must be JSON, but from character {first['loc'][-1]} on this is not; correct it."
     place = ".".join(str(part) for part in first["loc"] if part != "body")
     return f"{place or 'the request'}: {first['msg']}"

@@ -45,15 +45,29 @@ function TryTable({ model }) {
     <${Card} asked=${{ input: { cells: asked } }} name="Your row" />`;
 }
 
+// A photograph may be larger than a request: it is made smaller first, and is still larger than what models read.
+async function handy(file) {
+  if (file.size < 4e6) return file;
+  const whole = await createImageBitmap(file);
+  const scale = Math.min(1, 2048 / Math.max(whole.width, whole.height));
+  const canvas = new OffscreenCanvas(Math.ceil(scale * whole.width), Math.ceil(scale * whole.height));
+  canvas.getContext("2d").drawImage(whole, 0, 0, canvas.width, canvas.height);
+  return canvas.convertToBlob({ type: "image/jpeg", quality: 0.95 });
+}
+
 function TryImage() {
   const [image, setImage] = useState(null);
   const [over, setOver] = useState(false);
-  const take = (file) => {
+  const take = async (file) => {
     if (!file) return;
     const reader = new FileReader();
     reader.onload = () => setImage({ picture: reader.result, content: reader.result.replace(/^[^,]*,/, ""), name: file.name });
     reader.onerror = () => fail(new Error("This file cannot be read."));
-    reader.readAsDataURL(file);
+    try {
+      reader.readAsDataURL(await handy(file));
+    } catch {
+      fail(new Error("This is not an image that can be read; try a PNG or JPEG file."));
+    }
   };
   const drop = (event) => {
     event.preventDefault();
