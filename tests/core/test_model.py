@@ -182,8 +182,6 @@ def test_width_from_the_encoder_or_the_argument() -> None:
 def test_an_encoder_of_unknown_width_is_the_users_error() -> None:
     with pytest.raises(UserError, match="Sequential has no out_features; pass in_features"):
         ProtoAttend(nn.Sequential(nn.Linear(8, 6), nn.ReLU()), 3)
-    with pytest.raises(UserError, match="in_features must be an integer of at least 1"):
-        ProtoAttend(nn.Flatten(), 3, in_features=0)
 
 
 def test_unknown_normalisation_fails_at_once() -> None:

@@ -8,7 +8,6 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from protoattend.arguments import check_count
 from protoattend.core.attention import relational_attention
 from protoattend.core.candidates import CandidateSource
 from protoattend.core.likeness import Likeness
@@ -115,7 +114,7 @@ class ProtoAttend(nn.Module):
     ) -> None:
         super().__init__()
         normalizer(normalize)  # an unknown name fails here rather than at the first step
-        width = _out_features(encoder) if in_features is None else check_count(in_features, "in_features")
+        width = _out_features(encoder) if in_features is None else in_features
         self.encoder = encoder
         self.normalize = normalize
         self.attention_weight = attention_weight
