@@ -11,7 +11,8 @@ from contextlib import contextmanager
 def uncollected() -> Iterator[None]:
     """Look for no garbage meanwhile, nor ever after among what is loaded here: it all stays.
 
-    Modules and a model are so many objects that searching them again and again takes a third of a second of a start.
+    Modules and a model are so many objects that searching them takes a third of a second of a start, and later makes
+    one click in some forty wait 0.2 seconds.
     """
     gc.disable()
     try:
