@@ -56,7 +56,7 @@ def attend(
     one = math.sqrt(queries.shape[1]) * temperature  # what 1 is among products of queries and keys
     if normalize == "sparsemax":
         asked = _Asked(top, chunk, None if flat is None else temperature / flat)
-        by_label = candidates.by_label if asked.flat is not None else None
+        by_label = candidates.by_label  # without a flat reading too, so that decisions are the same to the last bit
         if by_label is None:
             return _sparsemax(queries, candidates, own, one, asked)
         places = None if own is None else torch.where(own >= 0, by_label.places[own], own)
