@@ -144,7 +144,7 @@ def test_a_fast_cnn_is_read_with_the_widths_it_was_trained_with(
 ) -> None:
     X, y = np.random.default_rng(0).random((40, 28, 28), dtype=np.float32), np.arange(40) % 2
     with monkeypatch.context() as patched:
-        patched.setattr("protoattend.encoders.build._widths", lambda form: (32, 128, 256))
+        patched.setattr("protoattend.encoders.build._widths", lambda form, n_rows: (32, 128, 256))
         classifier = ProtoAttendClassifier(max_epochs=1, random_state=0, verbose=0).fit(X, y)
         classifier.save(tmp_path / "wide")
     again = ProtoAttendClassifier.load(tmp_path / "wide")
