@@ -252,9 +252,10 @@ def _contenders(
     require_a_finite_maximum(largest)
     # What is in one piece was compared with the final largest already.
     rows, positions, scores = kept[0] if len(kept) == 1 else _still_contending(kept, largest, reach)
-    if len(queries) > 1:
-        order = rows.argsort(stable=True)
-        rows, positions, scores = rows[order], positions[order], scores[order]
+    # Those of equal weight come in the order of the database, whatever the order they are searched in.
+    names = positions if candidates.positions is None else candidates.positions[positions]
+    order = (rows * len(candidates.keys) + names).argsort()
+    rows, positions, scores = rows[order], positions[order], scores[order]
     return rows, positions, scores, largest, reach
 
 

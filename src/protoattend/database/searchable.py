@@ -43,7 +43,8 @@ class Searchable:
     `sample_weight` `(D,)`, above 0, is how many times each candidate counts; None is once each. Keys of a smaller dtype
     than that of the queries are widened chunk by chunk. With `typical_only`, a candidate whose class scores argue for
     another label than its own takes no part in decisions by sparsemax, unless nearly all are such. Where candidates are
-    ordered by label, `label_starts` has for each class where its own begin, and last how many there are.
+    ordered by label, `label_starts` has for each class where its own begin, and last how many there are, and
+    `positions` `(D,)` where each candidate is in the database.
     """
 
     keys: Tensor
@@ -52,6 +53,7 @@ class Searchable:
     sample_weight: Tensor | None = None
     typical_only: bool = False
     label_starts: tuple[int, ...] | None = None
+    positions: Tensor | None = None
 
     @cached_property
     def by_label(self) -> ByLabel | None:
@@ -69,8 +71,9 @@ class Searchable:
             labels=self.labels[positions],
             sample_weight=None if self.sample_weight is None else self.sample_weight[positions],
             label_starts=(0, *counts.cumsum(0).tolist()),
+            positions=positions,
         )
-        return ByLabel(ordered, positions, places)
+        return ByLabel(ordered, places)
 
     def of_labels(self, start: int, count: int) -> Iterator[tuple[int, slice]]:
         """Yield the labels of the `count` candidates from `start` on, and which of these they are of, from `start`."""
@@ -111,8 +114,13 @@ class Searchable:
 
 @dataclass(frozen=True)
 class ByLabel:
-    """Candidates ordered by label: the position each had before, and the place of each position."""
+    """Candidates ordered by label, and the place among them of each position in the database."""
 
     candidates: Searchable
-    positions: Tensor
     places: Tensor
+
+    @property
+    def positions(self) -> Tensor:
+        """Where each candidate is in the database."""
+        assert self.candidates.positions is not None
+        return self.candidates.positions

@@ -75,7 +75,11 @@ def _support(
         start += len(scores)
     if not math.isfinite(largest):
         require_a_finite_maximum(torch.tensor([largest]))
-    gaps = largest - _together(contending).astype(np.float64)
+    places, scores = _together(positions), _together(contending)
+    if candidates.positions is not None:  # those of equal weight come in the order of the database
+        ordered = candidates.positions.numpy()[places].argsort()
+        places, scores = places[ordered], scores[ordered]
+    gaps = largest - scores.astype(np.float64)
     order = gaps.argsort(kind="stable")
     gaps = gaps[order]
     # If just the k nearest have weight, it falls to 0 at a gap of (1 + their gaps) / k; the next is in if it is nearer.
@@ -89,7 +93,7 @@ def _support(
     reach = total / k
     n = bisect_left(nearest, reach)  # k, unless rounding let in one whose weight is 0
     weights = ((reach - gaps[:n]) / one).astype(scores.dtype)
-    return _together(positions)[order[:n]], weights, np.array([largest / one], dtype=scores.dtype)
+    return places[order[:n]], weights, np.array([largest / one], dtype=scores.dtype)
 
 
 class _FlatMassOfOne:
