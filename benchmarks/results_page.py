@@ -24,8 +24,8 @@ INTRODUCTION = """# Measured
 Made by `benchmarks/results_page.py` from the files in [benchmarks/results](../benchmarks/results), each of which holds
 its seed, machine, threads and date, and was written by the script of its name in [benchmarks](../benchmarks). All of it
 was measured on two cores without a GPU. The paper's own tables and figures are in
-[paper/RESULTS.md](../paper/RESULTS.md). What `quality.py`, `trust.py`, `search.py`, `condense.py` and `noisy_labels.py`
-measured is older than the two readings of the scores and than likeness, and says what was true before them.
+[paper/RESULTS.md](../paper/RESULTS.md). What `quality.py`, `trust.py`, `condense.py` and `noisy_labels.py` measured is
+older than the two readings of the scores and than likeness, and says what was true before them.
 """
 TEXTS, IMAGES = ("trec", "subjectivity", "stackoverflow"), ("digits", "fashion-mnist")
 SECTIONS: tuple[Callable[[dict[str, Figures]], str], ...] = (
