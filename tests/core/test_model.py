@@ -184,6 +184,22 @@ def test_an_encoder_of_unknown_width_is_the_users_error() -> None:
         ProtoAttend(nn.Sequential(nn.Linear(8, 6), nn.ReLU()), 3)
 
 
+def test_the_encoder_alone_may_train_in_bfloat16() -> None:
+    seen: list[torch.dtype] = []
+    torch.manual_seed(0)
+    encoder = nn.Linear(8, 6)
+    encoder.register_forward_hook(lambda module, inputs, output: seen.append(output.dtype))
+    model = ProtoAttend(encoder, 3, in_features=6, precision="bfloat16")
+    x = samples(5).float()
+    output = model(x, in_batch, diagonal(5))
+    output.self_logits.sum().backward()
+    assert seen == [torch.bfloat16]
+    assert output.weights.dtype == output.prototype_logits.dtype == encoder.weight.grad.dtype == torch.float32
+    low = output.self_logits.detach()
+    close(low, model.eval()(x, in_batch, diagonal(5)).self_logits, 0.05)
+    assert seen == [torch.bfloat16, torch.float32], "what comes after training is exact"
+
+
 def test_unknown_normalisation_fails_at_once() -> None:
     with pytest.raises(UserError, match="normalize must be one of"):
         ProtoAttend(nn.Flatten(), 2, in_features=3, normalize="sparsmax")

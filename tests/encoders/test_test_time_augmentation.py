@@ -71,6 +71,19 @@ def test_a_classifier_with_mirrored_views_decides_alike_on_mirrored_images(kind:
     np.testing.assert_allclose(clf.predict_proba(X[:20]), clf.predict_proba(X[:20, :, ::-1]), atol=1e-5)
 
 
+@pytest.mark.parametrize("kind", [ProtoAttendClassifier, PlainClassifier])
+def test_validations_read_images_as_they_are(kind: type) -> None:
+    X, y = digits(120)
+    with_and_without = [
+        kind(recipe=Recipe(test_time_augmentation=changes), max_epochs=2, random_state=0, verbose=0).fit(X, y)
+        for changes in (ALL, None)
+    ]
+    one, other = ([each.metrics for each in clf.history_.records] for clf in with_and_without)
+    assert [m.self_accuracy for m in one] == [m.self_accuracy for m in other]
+    decided = [clf.predict_proba(X) for clf in with_and_without]
+    assert not np.allclose(*decided), "later images are read in all versions"
+
+
 def test_views_are_saved_and_another_choice_of_them_is_another_model(tmp_path) -> None:
     X, y = digits(120)
     clf = ProtoAttendClassifier(recipe=Recipe(test_time_augmentation=ALL), max_epochs=1, random_state=0, verbose=0).fit(

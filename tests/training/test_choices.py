@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,12 +17,16 @@ from protoattend.data.inputs import fit_inputs
 from protoattend.encoders.build import MANY_IMAGES, build_encoder
 from protoattend.errors import UserError
 from protoattend.parallel import threads
+from protoattend.training import choices
 from protoattend.training.budget import within_budget
-from protoattend.training.choices import LIKENESS_ALONE, decide
+from protoattend.training.choices import LIKENESS_ALONE
 from protoattend.training.setup import choose_threads
 
 GREY = {"channels": 1, "height": 28, "width": 28}
 COLOUR = {"channels": 3, "height": 32, "width": 32}
+CPU, GPU = torch.device("cpu"), torch.device("cuda")
+
+decide = partial(choices.decide, device=CPU)
 
 
 def test_no_auto_is_left() -> None:
@@ -48,6 +53,23 @@ def test_what_is_given_stays() -> None:
     decided = decide(given, GREY, encoder, MANY_IMAGES)
     assert (decided.mixup, decided.optimizer, decided.likeness) == (0.5, "adam", 0.0)
     assert decided.test_time_augmentation is None
+
+
+@pytest.mark.parametrize("able", [True, False])
+def test_a_cpu_trains_many_images_in_bfloat16_where_it_multiplies_it(
+    able: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(choices, "multiplies_bfloat16", lambda device: able and device.type == "cpu")
+    encoder = build_encoder("fast-cnn", "images", GREY)
+    few, many = (decide(Recipe(), GREY, encoder, n).precision for n in (MANY_IMAGES - 1, MANY_IMAGES))
+    assert (few, many) == ("float32", "bfloat16" if able else "float32")
+    assert decide(Recipe(), GREY, encoder, 100, device=GPU).precision == "bfloat16"
+    assert decide(Recipe(precision="float32"), GREY, encoder, MANY_IMAGES, device=GPU).precision == "float32"
+
+
+def test_torch_that_cannot_tell_trains_in_float32(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(torch.cpu, "get_capabilities", raising=False)
+    assert not choices.multiplies_bfloat16(CPU)
 
 
 def test_likeness_stands_in_for_attention_that_is_taught_nothing() -> None:

@@ -103,6 +103,7 @@ class PlainClassifier(Estimator):
                     augment=setup.augment,
                     on_step=on_step,
                 )
+        setup.end_training()
         setup.model.encoder = setup.encoder
         self.model_, self.inputs_, self.classes_ = setup.model, setup.whole.inputs, setup.whole.classes.values
         return self

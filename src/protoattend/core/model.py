@@ -71,6 +71,8 @@ class ProtoAttend(nn.Module):
         How much of the gradient that comes back through queries, keys and candidates' values reaches the encoder. At 1
         (the paper) attention pulls the encoder away from what its own decision would have it learn. The heads always
         learn from all of it.
+    precision : {"float32", "bfloat16"}, default="float32"
+        What the encoder computes in while it trains.
 
     Attributes
     ----------
@@ -111,6 +113,7 @@ class ProtoAttend(nn.Module):
         d_out: int = 64,
         normalize: str = "sparsemax",
         attention_weight: float = 1.0,
+        precision: str = "float32",
     ) -> None:
         super().__init__()
         normalizer(normalize)  # an unknown name fails here rather than at the first step
@@ -118,6 +121,7 @@ class ProtoAttend(nn.Module):
         self.encoder = encoder
         self.normalize = normalize
         self.attention_weight = attention_weight
+        self.precision: torch.dtype = getattr(torch, precision)
         self.query = nn.Sequential(nn.Linear(width, d_att), nn.ReLU())
         self.key = nn.Sequential(nn.Linear(width, d_att), nn.ReLU(), nn.RMSNorm(d_att, elementwise_affine=False))
         self.value = nn.Sequential(nn.Linear(width, d_out), nn.ReLU(), nn.LayerNorm(d_out))
@@ -197,8 +201,9 @@ class ProtoAttend(nn.Module):
         return torch.stack(sketches).mean(0)
 
     def _features(self, x: Tensor, mix: Mix | None) -> Tensor:
-        # On a GPU the encoder, nearly all of the work, trains in bfloat16; attention and decision stay exact.
-        with torch.autocast(x.device.type, torch.bfloat16, enabled=self.training and x.is_cuda):
+        # The encoder, nearly all of the work, may train in bfloat16; attention and decision stay exact.
+        low = self.training and self.precision is not torch.float32
+        with torch.autocast(x.device.type, self.precision, enabled=low):
             features = self.encoder(x) if mix is None else self.encoder(x, mix)
         return features.flatten(1).to(self.decision.weight.dtype)
 

@@ -71,6 +71,7 @@ def announce(plan: TrainingPlan, described: str, steps_per_epoch: int, seconds: 
     """
     recipe = plan.recipe
     chosen = [recipe.optimizer]
+    chosen += ["bfloat16"] if recipe.precision == "bfloat16" else []
     if n_trainings > 1:
         chosen.append("with and without mixup")
     elif recipe.mixup:

@@ -6,6 +6,8 @@ from collections.abc import Container, Mapping
 from dataclasses import replace
 from typing import Any
 
+import torch
+
 from protoattend.config import Recipe
 from protoattend.core.objectives import JOINT, PROTOTYPE
 from protoattend.encoders.build import MANY_IMAGES, Encoder
@@ -36,6 +38,12 @@ def can_be_mirrored(form: Mapping[str, Any]) -> bool:
     return bool(form["channels"] >= 3)
 
 
+def multiplies_bfloat16(device: torch.device) -> bool:
+    """Return whether this is a CPU with instructions for bfloat16; others are slower with it than without."""
+    capabilities: Mapping[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()  # torch before 2.11 cannot tell
+    return device.type == "cpu" and any(capabilities.get(name, False) for name in ("avx512_bf16", "amx_bf16"))
+
+
 def teaches_attention(terms: Container[float], n_rows: int, n_classes: int) -> bool:
     """Return whether an objective of these terms teaches attention anything on so many rows.
 
@@ -49,7 +57,13 @@ def teaches_attention(terms: Container[float], n_rows: int, n_classes: int) -> b
 
 
 def decide(
-    recipe: Recipe, form: Mapping[str, Any], encoder: Encoder, n_rows: int, *, attention_taught: bool = True
+    recipe: Recipe,
+    form: Mapping[str, Any],
+    encoder: Encoder,
+    n_rows: int,
+    *,
+    device: torch.device,
+    attention_taught: bool = True,
 ) -> Recipe:
     """Return the recipe with no "auto" left, for `n_rows` rows of this form.
 
@@ -64,6 +78,7 @@ def decide(
         "label_smoothing": 0.2 if large else 0.0,
         "likeness": (1.0 if "n_grams" in form else 0.1) if attention_taught else LIKENESS_ALONE,
         "test_time_augmentation": changes,
+        "precision": "bfloat16" if device.type == "cuda" or (large and multiplies_bfloat16(device)) else "float32",
     }
     decided = replace(recipe, **{name: value for name, value in chosen.items() if getattr(recipe, name) == "auto"})
     return decided if encoder.can_mix else replace(decided, mixup=0.0)

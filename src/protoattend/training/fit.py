@@ -193,6 +193,7 @@ def _evaluation(setup: Setup, known: Labelled | None) -> Any:
 def _database(setup: Setup, n_prototypes: int | None) -> CandidateDatabase:
     """Make the training rows the database, and choose the readings of its scores."""
     whole, model, candidates = setup.whole, setup.model, setup.prepared.candidates()
+    setup.end_training()
     encoded = encode_together(model, candidates.samples)
     watch_queries(dead_share(encoded.queries))
     model.encoder = setup.encoder

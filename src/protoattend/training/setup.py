@@ -51,12 +51,19 @@ class Setup:
     plan: TrainingPlan
     augment: Augment | None
     class_weight: Tensor | None
-
+    test_time_augmentation: TestTimeAugmentation
     n_threads: int
 
     @property
     def device(self) -> torch.device:
         return next(self.model.parameters()).device
+
+    def end_training(self) -> None:
+        """From now on, read images by test-time augmentation.
+
+        Validations read them as they are: to choose an epoch that does, and takes a sixth of the time.
+        """
+        self.encoder.test_time_augmentation = self.test_time_augmentation
 
 
 def set_up(settings: Settings, X: Any, y: Any, sample_weight: Any, generator: torch.Generator) -> Setup:
@@ -74,11 +81,13 @@ def set_up(settings: Settings, X: Any, y: Any, sample_weight: Any, generator: to
         warn_of_unusual_weights(whole.sample_weight)
     encoder, n_rows = make_encoder(settings, whole), whole.train.rows_of_an_epoch
     taught = teaches_attention(objective(settings.objective), n_rows, len(whole.classes))
-    recipe = decide(settings.training_recipe, whole.inputs.form(), encoder, n_rows, attention_taught=taught)
-    encoder.test_time_augmentation = _check_augmentation(recipe.test_time_augmentation, encoder, whole.inputs)
+    device = resolve_device(settings.device)
+    recipe = decide(
+        settings.training_recipe, whole.inputs.form(), encoder, n_rows, device=device, attention_taught=taught
+    )
+    augmentation = _check_augmentation(recipe.test_time_augmentation, encoder, whole.inputs)
     augment = make_augment(settings.augment, whole.inputs, encoder, recipe)
     plan = make_plan(settings, recipe, n_rows, kind=whole.inputs.kind, encoder=encoder)
-    device = resolve_device(settings.device)
     trained, prepared = _cache_features(encoder, whole, device=device, verbose=settings.verbose)
     model = ProtoAttend(
         trained,
@@ -88,13 +97,14 @@ def set_up(settings: Settings, X: Any, y: Any, sample_weight: Any, generator: to
         normalize=settings.normalize,
         # Without a self term, attention is the encoder's only teacher.
         attention_weight=plan.recipe.attention_weight if SELF in objective(plan.objective) else 1.0,
+        precision=plan.recipe.precision,
     )
     if not plan.recipe.keys_of_one_length:
         model.free_keys()
     model.to(device)
     class_weight = class_weights(settings.class_weight, prepared.train, prepared.classes, device)
     threads = choose_threads(settings.n_threads, plan.batch_size, whole.inputs, settings.encoder)
-    return Setup(whole, prepared, encoder, model, plan, augment, class_weight, threads)
+    return Setup(whole, prepared, encoder, model, plan, augment, class_weight, augmentation, threads)
 
 
 def draw_seed(random_state: int | np.random.RandomState | None) -> int:
