@@ -14,8 +14,8 @@ from protoattend.encoders.build import MANY_IMAGES, Encoder
 from protoattend.encoders.image import FastCNN
 from protoattend.encoders.test_time_augmentation import TestTimeAugmentation
 
-EPOCHS_OF_LARGE = 20  # of images of one channel; of colour images, which take twice as long, fewer
-EPOCHS_OF_COLOUR = 16
+EPOCHS_OF_LARGE = 28  # of images of one channel; of colour images, which take twice as long, fewer
+EPOCHS_OF_COLOUR = 24
 LIKENESS_ALONE = 10.0  # so much that what attention was not taught has no say
 
 
