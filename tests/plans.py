@@ -13,6 +13,7 @@ OF_RECIPE = {each.name for each in fields(Recipe)}
 def plan(objective: str = "self+prototype+joint", **changes: Any) -> TrainingPlan:
     recipe = {
         "optimizer": "adam",
+        "weight_decay": 0.0,
         "mixup": 0.0,
         "label_smoothing": 0.0,
         "test_time_augmentation": None,

@@ -75,7 +75,7 @@ def test_a_bad_setting_is_refused_before_any_work(name: str, value: Any, message
     [
         ("mixup", 1.5, "mixup must be 'auto' or a number from 0 to 1, but got mixup=1.5"),
         ("label_smoothing", 1, "label_smoothing must be 'auto' or a number from 0 to below 1"),
-        ("weight_decay", "0.1", "weight_decay must be a number of at least 0"),
+        ("weight_decay", "0.1", "weight_decay must be 'auto' or a number of at least 0"),
         ("attention_weight", 0, "attention_weight must be a number above 0"),
         ("attention_target", "labels", "did you mean 'label'"),
         ("optimizer", "adamw", "optimizer must be one of 'auto', 'adam', 'sgd'"),

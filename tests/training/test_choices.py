@@ -13,14 +13,15 @@ from sklearn.datasets import load_wine
 from tests.plans import plan
 
 from protoattend import ProtoAttendClassifier, Recipe
+from protoattend.config import Settings
 from protoattend.data.inputs import fit_inputs
-from protoattend.encoders.build import MANY_IMAGES, build_encoder
+from protoattend.encoders.build import MANY_IMAGES, MANY_TEXTS, build_encoder
 from protoattend.errors import UserError
 from protoattend.parallel import threads
 from protoattend.training import choices
 from protoattend.training.budget import within_budget
-from protoattend.training.choices import LIKENESS_ALONE
-from protoattend.training.setup import choose_threads
+from protoattend.training.choices import DECAY_OF_FEW_TEXTS, LIKENESS_ALONE
+from protoattend.training.setup import STEPS_OF_FEW_TEXTS, choose_threads, make_plan
 
 GREY = {"channels": 1, "height": 28, "width": 28}
 COLOUR = {"channels": 3, "height": 32, "width": 32}
@@ -35,6 +36,26 @@ def test_no_auto_is_left() -> None:
             recipe = decide(Recipe(), form, build_encoder("fast-cnn", "images", form), n_rows)
             left = [each.name for each in fields(recipe) if getattr(recipe, each.name) == "auto"]
             assert left == ["text_length"]  # which only inputs know
+
+
+def test_few_texts_decay_and_many_leave_out_n_grams() -> None:
+    form = {"n_grams": 9, "length": 8}
+    few, many = (build_encoder("auto", "text", form, n_rows=n) for n in (MANY_TEXTS - 1, MANY_TEXTS))
+    assert (few.body.dropout, many.body.dropout) == (0.0, 0.3)
+    assert decide(Recipe(), form, few, MANY_TEXTS - 1).weight_decay == DECAY_OF_FEW_TEXTS
+    assert decide(Recipe(), form, many, MANY_TEXTS).weight_decay == 0
+    assert decide(Recipe(weight_decay=0.2), form, few, 100).weight_decay == 0.2
+    assert decide(Recipe(optimizer="sgd"), form, few, 100).weight_decay == 0  # it has its own
+
+
+def test_few_texts_take_many_steps() -> None:
+    form = {"n_grams": 9, "length": 8}
+    for n_rows in (20, 90, 700):
+        encoder = build_encoder("auto", "text", form, n_rows=n_rows)
+        plan_of_it = make_plan(
+            Settings(), decide(Recipe(), form, encoder, n_rows), n_rows, kind="text", encoder=encoder
+        )
+        assert plan_of_it.max_epochs * max(1, n_rows // plan_of_it.batch_size) >= STEPS_OF_FEW_TEXTS
 
 
 def test_large_images_are_learned_as_they_are_and_small_ones_blended() -> None:

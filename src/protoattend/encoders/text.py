@@ -21,7 +21,8 @@ class NgramBag(nn.Module):
     """Numbers of n-grams `(B, length)` to the sum of their embeddings `(B, width)`, rare ones counting more.
 
     As fastText, but each n-gram has its inverse document frequency for a weight, and the weights of a text have length
-    1, as in TF-IDF. In training some n-grams are left out, so that a decision does not hang on a single one.
+    1, as in TF-IDF. With `dropout`, some n-grams are left out in training, so that a decision does not hang on a single
+    one.
 
     >>> NgramBag(9)(torch.tensor([[1, 2, 0], [9, 0, 0]])).shape
     torch.Size([2, 128])

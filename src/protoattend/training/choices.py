@@ -10,18 +10,27 @@ import torch
 
 from protoattend.config import Recipe
 from protoattend.core.objectives import JOINT, PROTOTYPE
-from protoattend.encoders.build import MANY_IMAGES, Encoder
+from protoattend.encoders.build import MANY_IMAGES, MANY_TEXTS, Encoder
 from protoattend.encoders.image import FastCNN
 from protoattend.encoders.test_time_augmentation import TestTimeAugmentation
+from protoattend.encoders.text import NgramBag
 
 EPOCHS_OF_LARGE = 28  # of images of one channel; of colour images, which take twice as long, fewer
 EPOCHS_OF_COLOUR = 24
 LIKENESS_ALONE = 10.0  # so much that what attention was not taught has no say
+# Of few texts. Adam moves the embedding of a rare n-gram as far as that of a frequent one, so that few texts are told
+# apart by what only they have. Decay draws back what no gradient keeps, as ridge does in logistic regression.
+DECAY_OF_FEW_TEXTS = 0.1
 
 
 def is_large(encoder: Encoder, n_rows: int) -> bool:
     """Return whether "fast-cnn" is trained on so many images that they need no blending."""
     return isinstance(encoder.body, FastCNN) and n_rows >= MANY_IMAGES
+
+
+def has_few_texts(encoder: Encoder, n_rows: int) -> bool:
+    """Return whether a bag of n-grams is trained on so few texts that it decays, and that none are left out."""
+    return isinstance(encoder.body, NgramBag) and n_rows < MANY_TEXTS
 
 
 def epochs_of_large(encoder: Encoder) -> int:
@@ -68,12 +77,15 @@ def decide(
     """Return the recipe with no "auto" left, for `n_rows` rows of this form.
 
     Small data are blended, which keeps prototypes diverse; large data are learned as they are, with smoothed labels.
-    Where attention is taught nothing, candidates go by their likeness: the scores would be those of chance.
+    Weights decay where texts are few. Where attention is taught nothing, candidates go by their likeness: the scores
+    would be those of chance.
     """
     large = is_large(encoder, n_rows)
     changes = TestTimeAugmentation(mirror=can_be_mirrored(form), shift=1) if large else None
+    decays = has_few_texts(encoder, n_rows) and recipe.optimizer != "sgd"
     chosen: dict[str, Any] = {
         "optimizer": "sgd" if large else "adam",
+        "weight_decay": DECAY_OF_FEW_TEXTS if decays else 0.0,
         "mixup": 0.0 if large else 1.0,
         "label_smoothing": 0.2 if large else 0.0,
         "likeness": (1.0 if "n_grams" in form else 0.1) if attention_taught else LIKENESS_ALONE,
