@@ -56,7 +56,8 @@ def training_cost(found: dict[str, Figures]) -> str:
         f'Half-width "fast-cnn", {figures["held_out"]:,} held-out rows, seeds: {listed(figures["seeds"])}. Time of an '
         "epoch and time to the plain encoder's last validation accuracy less 0.3 points are ratios to the plain "
         f"encoder's; {_sampled(figures['epoch_ratio'])}. With {again['candidates']:,} sampled candidates a step is "
-        f"{again['speedup']:.1f} times as fast when only those with weight are encoded with gradient.",
+        f"{again['speedup']:.1f} times as fast when only those with weight are encoded with gradient. Times are of "
+        f"{figures['date'][:10]}, accuracies of {figures['trained'][:10]}.",
         ("data", "method", "accuracy", "points below plain", "time of an epoch", "time to accuracy", "prototypes"),
         rows,
     )

@@ -1,19 +1,22 @@
 """What training by attention costs beside the plain encoder: time of an epoch, time to accuracy, accuracy reached.
 
-    PROTOATTEND_DATA=../shared/data python benchmarks/training_cost.py [--quick] [--work FOLDER]
+    PROTOATTEND_DATA=../shared/data python benchmarks/training_cost.py [--quick | --timing] [--work FOLDER]
 
 Same encoder ("fast-cnn"), data, optimiser and epochs for all. Accuracy is that of the finished classifier on 10,000
 rows of the training split that were held out; the test split is not touched. Time to an accuracy is by validation after
-each epoch, on a tenth of the other rows: the epochs it took, by the time of an epoch. `--quick` metrics the latter
-alone. With FOLDER, trainings that are done are kept there, and a run that was stopped goes on with the next.
+each epoch, on a tenth of the other rows: the epochs it took, by the time of an epoch. `--quick` measures the latter
+alone; `--timing` too, on both sets, and writes it beside the trainings of the last results, whose date stays. With
+FOLDER, trainings that are done are kept there, and a run that was stopped goes on with the next.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from statistics import mean, median
 from typing import Any
@@ -44,6 +47,7 @@ METHODS: Mapping[str, tuple[type[Any], dict[str, Any]]] = {
     "bank sparsemax": (ProtoAttendClassifier, {"candidates": "bank"}),
 }
 SAMPLED = {"sampled sparsemax, D=1024": (ProtoAttendClassifier, {"candidates": "sampled", "n_candidates": 1024})}
+RESULT, TIME_RATIO = record.RESULTS / "training_cost.json", "time_to_plain_minus_0.3_ratio"
 PLAIN, OURS = "plain encoder", "in-batch sparsemax"
 TOLERANCE = 0.003  # of accuracy
 MANY, FEW_INPUTS = 16_384, 128
@@ -172,7 +176,7 @@ def compare(task: Task, work: Path | None, epoch_ratio: Mapping[str, float]) -> 
             "gap_points": 100 * mean(plain.accuracy - run.accuracy for run, plain in pairs),
             "prototypes95": median(run.prototypes95 for run in ours),
             "seconds": [sum(run.seconds) for run in ours],
-            "time_to_plain_minus_0.3_ratio": epoch_ratio[name]
+            TIME_RATIO: epoch_ratio[name]
             * median(
                 run.epochs_to(target) / plain.epochs_to(target)
                 for (run, plain), target in zip(pairs, targets, strict=True)
@@ -182,9 +186,20 @@ def compare(task: Task, work: Path | None, epoch_ratio: Mapping[str, float]) -> 
     return found
 
 
+def timed_again(before: Mapping[str, Any], by_data: Mapping[str, Mapping[str, float]]) -> dict[str, Any]:
+    """Return the trainings of earlier results, with times to an accuracy by what an epoch takes now."""
+    results: dict[str, Any] = before["results"]
+    for data, methods in results.items():
+        for name, found in methods.items():
+            if found[TIME_RATIO] is not None:  # never reached
+                found[TIME_RATIO] *= by_data[data][name] / before["epoch_ratio"][data][name]
+    return results
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="measure the time of an epoch alone, in under 3 minutes")
+    parser.add_argument("--timing", action="store_true", help="measure times again, and keep the trainings there are")
     parser.add_argument("--work", type=Path, help="folder in which trainings that are done are kept")
     arguments = parser.parse_args()
     first = TASKS[0]
@@ -193,15 +208,19 @@ def main() -> None:
         _show_ratios({first.data: ratios})
         print(f"training_cost epoch_ratio={ratios[OURS]:.3f} time_to_plain_minus_0.3_ratio=nan accuracy_gap=nan")
         return
+    before = json.loads(RESULT.read_text(encoding="utf-8")) if arguments.timing else None
     by_data = {task.data: _ratios(epoch_times(task, _load(task), rounds=3, steps=80)) for task in TASKS}
     again = reencoding(first, _load(first), rounds=3)
-    results = {task.data: compare(task, arguments.work, by_data[task.data]) for task in TASKS}
+    if before is None:
+        results = {task.data: compare(task, arguments.work, by_data[task.data]) for task in TASKS}
+    else:
+        results = timed_again(before, by_data)
     for task in TASKS:
         _show(results[task.data], task.data)
     _show_ratios(by_data)
     epoch_ratio = max(ratios[OURS] for ratios in by_data.values())
     gap = max(found[name]["gap_points"] for found in results.values() for name in (OURS, "in-batch softmax"))
-    time_ratio = max(found[OURS]["time_to_plain_minus_0.3_ratio"] for found in results.values())
+    time_ratio = max(found[OURS][TIME_RATIO] for found in results.values())
     record.write(
         "training_cost",
         {
@@ -210,6 +229,9 @@ def main() -> None:
             "sets are; sampled is timed so, and not trained on",
             "reencoding": again,
             "results": results,
+            "trained": datetime.now(UTC).date().isoformat()
+            if before is None
+            else before.get("trained", before["date"]),
             "held_out": HELD_OUT,
             "widths": WIDTHS,
             "seeds": {task.data: task.seeds for task in TASKS},
