@@ -4,7 +4,8 @@
 
 Digits whose labels are replaced uniformly by others, as in the paper; the test labels are right. Means over
 three seeds, which draw split and noise too. Mixup makes every way robust, so all are tried with and without it.
-"corrected" trains first what finds disputed labels, three folds of it, then on all rows with the suggestions in place.
+"corrected" trains first what finds disputed labels, three folds of it, then on all rows with likelier labels in place,
+each counting by how likely its label is right.
 Writes benchmarks/results/noisy_labels.json. With FOLDER, a run that was stopped goes on.
 """
 
@@ -46,8 +47,11 @@ def accuracy(way: str, *, mixup: float, rate: float, seed: int) -> float:
     clf = kind(**own, recipe=Recipe(mixup=mixup), random_state=seed, verbose=0)
     given = inject_label_noise(y, rate, random_state=seed).labels
     if way == CORRECTED:
-        given = clf.find_label_issues(X, given, cv=FOLDS).corrected(given)
-    return float(clf.fit(X, given).score(X_test, y_test))
+        issues = clf.find_label_issues(X, given, cv=FOLDS)
+        clf.fit(X, issues.corrected(given), issues.certainty)
+    else:
+        clf.fit(X, given)
+    return float(clf.score(X_test, y_test))
 
 
 def main() -> None:

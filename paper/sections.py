@@ -168,7 +168,7 @@ def confidence(reports: Reports) -> str:
 
 
 def prototypes(reports: Reports) -> str:
-    keys = ("same_class", "deletion", "insertion", "learned", "busiest", "diversity")
+    keys = ("same_class", "deletion", "comprehensiveness", "insertion", "learned", "busiest", "diversity")
     rows = [
         (
             data,

@@ -140,6 +140,13 @@ def test_nearest_rows(by_hand: Maker) -> None:
     np.testing.assert_allclose(method.probabilities([[4.0]], only=np.array([[2, -1]])), [[0.0, 1.0]])
 
 
+def test_votes_that_nobody_takes_over(by_hand: Maker) -> None:
+    nearest = NearestNeighbours(by_hand([[0.0], [1.0], [5.0], [6.0]], [0, 0, 1, 1]), k=3)
+    np.testing.assert_allclose(nearest.probabilities([[0.0]]), [[2 / 3, 1 / 3]])
+    np.testing.assert_allclose(nearest.probabilities_less([[0.0]], np.array([[0]])), [[1 / 3 + 1 / 6, 1 / 3 + 1 / 6]])
+    np.testing.assert_allclose(nearest.probabilities_less([[0.0]], np.array([[3, -1]])), [[2 / 3, 1 / 3]])
+
+
 def test_the_heaviest_rows_come_in_order_and_in_blocks() -> None:
     scores = np.random.default_rng(0).normal(size=(600, 7))
     rows, weights = heaviest(lambda values: values, scores, 3)

@@ -39,7 +39,8 @@ def test_any_method_that_ranks(wine: Any) -> None:
     assert report.used == len(np.unique(rows)) / len(X[::2])
     assert 0.5 < report.stability < 1
     assert 0 < report.diversity < 1, "nearest neighbours are closer to one another than random ones"
-    assert np.isnan([report.deletion, report.insertion, report.learned, report.same_subclass]).all()
+    unknown = [report.deletion, report.insertion, report.comprehensiveness, report.learned, report.same_subclass]
+    assert np.isnan(unknown).all()
     with pytest.raises(UserError, match="no curve"):
         report.plot()
     assert "same_class" in str(report)
@@ -119,6 +120,27 @@ def test_deciding_without_and_by_some_rows(wine_classifier: ProtoAttendClassifie
     edited.database_.remove([3, 7])
     without = ranker.probabilities(X, without=np.tile([3, 7], (40, 1)))
     np.testing.assert_allclose(without, edited.predict_proba(X), atol=1e-5)
+
+
+def test_terms_that_nothing_replaces(wine_classifier: ProtoAttendClassifier, wine: Any) -> None:
+    X, database = wine[0][:40], wine_classifier.database_
+    ranker = DatabaseRanker(database)
+    rows, weights = ranker.rank(X)
+    first = rows[:, :1]
+    readings, scores = database.readings, database.class_scores.double().numpy()
+    for i, found in enumerate(ranker.probabilities_less(X, first)):
+        logits = sum(w * scores[row] for row, w in zip(rows[i][1:], weights[i][1:], strict=True))
+        expected = np.exp(logits / readings.probability_temperature)
+        np.testing.assert_allclose(found, np.broadcast_to(expected / np.sum(expected), 3), atol=1e-5)
+    nothing = np.full((40, 2), -1)
+    np.testing.assert_allclose(ranker.probabilities_less(X, nothing), ranker.probabilities(X), atol=1e-5)
+    np.testing.assert_allclose(ranker.probabilities_less(X, rows), 1 / 3, atol=1e-6, err_msg="of nothing, nothing")
+
+
+def test_comprehensiveness_is_what_the_explanation_covers(wine_classifier: ProtoAttendClassifier, wine: Any) -> None:
+    X, y = wine[0][:40], wine[1][:40]
+    report = database_quality(wine_classifier.database_, X, y)
+    assert report.comprehensiveness > 0.1 > report.deletion, "a database has others; the sum itself has not"
 
 
 @pytest.mark.parametrize("dtype", ["float16", "int8"])

@@ -124,6 +124,24 @@ class NearestNeighbours:
         blocks = [slice(start, start + BLOCK) for start in range(0, len(values), BLOCK)]
         return np.concatenate([self._among(values[block], given[block], keep=without is None) for block in blocks])
 
+    def probabilities_less(self, X: Any, rows: np.ndarray) -> np.ndarray:
+        """Return what `probabilities` does without the votes of some neighbours, whose place no others take.
+
+        Parameters
+        ----------
+        X : inputs, as the network reads them
+        rows : ndarray of int of shape (n, m)
+            Training rows whose votes on each input are left out; their share goes to all labels alike. -1 is none.
+
+        Returns
+        -------
+        ndarray of shape (n, n_classes)
+        """
+        neighbours = self.rank(X)[0]
+        left = (neighbours[:, :, None] != np.asarray(rows)[:, None]).all(2)
+        votes = np.eye(len(self.network.classes))[self.network.labels[neighbours]] * left[..., None]
+        return votes.mean(1) + (1 - left.mean(1, keepdims=True)) / len(self.network.classes)
+
     @cached_property
     def _index(self) -> NearestNeighbors:
         return NearestNeighbors(n_neighbors=min(self.k, len(self.network.labels))).fit(self.network.values)

@@ -114,6 +114,20 @@ class RepresenterPoints:
             logits = self._terms(values, only)
         return softmax(logits, axis=1)
 
+    def probabilities_less(self, X: Any, rows: np.ndarray) -> np.ndarray:
+        """Return the probabilities without the terms of `rows`: here the same as `probabilities(X, without=rows)`.
+
+        Parameters
+        ----------
+        X : inputs, as the network reads them
+        rows : ndarray of int of shape (n, m)
+
+        Returns
+        -------
+        ndarray of shape (n, n_classes)
+        """
+        return self.probabilities(X, without=rows)
+
     @cached_property
     def _targets(self) -> np.ndarray:
         return softmax(self.network.values @ self.network.weight.T, axis=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ import numpy as np
 
 from protoattend.arguments import as_array, check_number, check_seed
 from protoattend.data.labels import column_of
+from protoattend.data_quality.label_noise import likelihoods
 from protoattend.errors import MissingExtra, UserError
 from protoattend.explain.explanations import Explanation, Explanations, Prototype
 
@@ -29,6 +31,8 @@ class LabelIssue:
         What it has, and what more speaks for.
     score : float
         From 0 to 1, where nothing speaks for the given label.
+    odds : float, default=inf
+        How many times likelier the suggestion is right than the given label, in view of how many labels are wrong.
     explanation : Explanation or None, default=None
         It has the suggestion for its prediction and the given label for its label.
 
@@ -42,6 +46,7 @@ class LabelIssue:
     given_label: Any
     suggested_label: Any
     score: float
+    odds: float = math.inf
     explanation: Explanation | None = None
 
     @property
@@ -65,6 +70,9 @@ class LabelIssues:
         All rows that were judged.
     scores : ndarray of shape (n,)
         `scores[i]` is that of the row called `rows[i]`.
+    certainty : ndarray of shape (n,) or None, default=None
+        How likely the label that `corrected` returns is right, row by row; as `sample_weight` of `fit`, rows of which
+        nobody knows count little.
     kind : str, default="table"
         Of input, which tells how rows are drawn.
 
@@ -79,6 +87,7 @@ class LabelIssues:
     issues: tuple[LabelIssue, ...]
     rows: np.ndarray
     scores: np.ndarray
+    certainty: np.ndarray | None = None
     kind: str = "table"
 
     def __len__(self) -> int:
@@ -96,7 +105,10 @@ class LabelIssues:
         return np.array([issue.index for issue in self.issues], dtype=int)
 
     def corrected(self, y: Any) -> np.ndarray:
-        """Return labels with the suggestion for each disputed one.
+        """Return labels with the suggestion where it is likelier to be right than the given one.
+
+        That takes more than a dispute where few labels are wrong at all, or where the judges know little: see
+        `data_quality.label_noise`.
 
         Parameters
         ----------
@@ -119,7 +131,8 @@ class LabelIssues:
                 f"{max(self.rows)} was judged; pass the labels that were fitted on."
             )
         for issue in self.issues:
-            labels[issue.index] = issue.suggested_label
+            if issue.odds > 1:
+                labels[issue.index] = issue.suggested_label
         return labels
 
     def to_frame(self) -> Any:
@@ -263,7 +276,10 @@ def find_label_issues(
     rows = np.arange(len(labels))
     disputed = np.flatnonzero(support[rows, suggested] > support[rows, labels])
     ranked = disputed[np.argsort(-scores[disputed], kind="stable")]
+    likely = likelihoods(support, labels)
+    odds = likely[rows, suggested] / likely[rows, labels]
     issues = tuple(
-        LabelIssue(int(indices[i]), classes[labels[i]], classes[suggested[i]], float(scores[i])) for i in ranked
+        LabelIssue(int(indices[i]), classes[labels[i]], classes[suggested[i]], float(scores[i]), float(odds[i]))
+        for i in ranked
     )
-    return LabelIssues(issues, np.asarray(indices), scores)
+    return LabelIssues(issues, np.asarray(indices), scores, certainty=likely.max(1))

@@ -43,6 +43,10 @@ class PrototypeQuality:
     deletion, insertion : float
         How much faster the decision fades without the top prototypes than without random ones, and how much sooner it
         comes back from the top ones alone than from random ones (mean difference of the curves, up to 1).
+    comprehensiveness : float
+        How much more of the decision goes when the terms of the top prototypes are left out of the sum that it is, and
+        nothing takes their place, than when those of random ones are: how much of it the explanation covers (DeYoung
+        et al., 2020). By `deletion`, other training samples do take their place.
     stability : float
         Share of the weight that stays where it was under small changes of the input.
     learned : float
@@ -73,6 +77,7 @@ class PrototypeQuality:
     same_subclass: float
     deletion: float
     insertion: float
+    comprehensiveness: float
     stability: float
     learned: float
     used: float
@@ -134,7 +139,8 @@ def prototype_quality(
     ----------
     ranker : object with rank(X)
         It returns training rows `(n, k)`, most important first, and their weights; a weight of 0 fills up. One that
-        also has `probabilities(X, *, without=None, only=None)` is measured by deletion and insertion too.
+        also has `probabilities(X, *, without=None, only=None)` is measured by deletion and insertion too, and by
+        comprehensiveness if it has `probabilities_less(X, rows)`.
     X : inputs, as the ranker takes them
     y : array-like of shape (n,)
         Their true labels, of the kind in `train.labels`.
@@ -181,6 +187,7 @@ def prototype_quality(
         else agreement(rows, weights, train.subclasses, finer),
         deletion=np.nan if curves is None else curves.deletion,
         insertion=np.nan if curves is None else curves.insertion,
+        comprehensiveness=np.nan if curves is None else curves.comprehensiveness,
         stability=np.nan if perturb is None else overlap((rows, weights), _again(ranker, perturb(X, generator), train)),
         learned=np.nan if randomised is None else 1 - overlap((rows, weights), _again(randomised, X, train)),
         used=float((usage > 0).mean()),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -24,6 +26,14 @@ class Decider(Protocol):
 
     def probabilities(self, X: Any, *, without: np.ndarray | None = None, only: np.ndarray | None = None) -> np.ndarray:
         """Return probabilities `(n, C)`, input i deciding without rows `without[i]`, or by `only[i]`; -1 is none."""
+
+
+@runtime_checkable
+class Additive(Protocol):
+    """A decider whose decision is a sum with a term of each training sample."""
+
+    def probabilities_less(self, X: Any, rows: np.ndarray) -> np.ndarray:
+        """Return probabilities `(n, C)` without the terms of `rows[i]`, whose place nothing takes; -1 is none."""
 
 
 @dataclass(frozen=True)
@@ -51,13 +61,19 @@ class TrainingSet:
 
 @dataclass(frozen=True)
 class Curves:
-    """Mean probability of the original decision without, and with only, `counts` prototypes: the top or random ones."""
+    """Mean probability of the original decision without, and with only, `counts` prototypes: the top or random ones.
+
+    Without the top ones the next ones take their place; `less_top` and `less_random` are what is left of the sum
+    itself, and None where a decision is none.
+    """
 
     counts: np.ndarray
     without_top: np.ndarray
     without_random: np.ndarray
     only_top: np.ndarray
     only_random: np.ndarray
+    less_top: np.ndarray | None = None
+    less_random: np.ndarray | None = None
 
     @property
     def deletion(self) -> float:
@@ -66,6 +82,12 @@ class Curves:
     @property
     def insertion(self) -> float:
         return float((self.only_top - self.only_random)[1:].mean())
+
+    @property
+    def comprehensiveness(self) -> float:
+        if self.less_top is None or self.less_random is None:
+            return float("nan")
+        return float((self.less_random - self.less_top)[1:].mean())
 
     def by_name(self) -> dict[str, np.ndarray]:
         """Return the curves as they are named in a figure; of no prototypes alone there is nothing to show."""
@@ -134,12 +156,16 @@ def faithfulness(decider: Decider, X: Any, rows: np.ndarray, weights: np.ndarray
         return float(probabilities[np.arange(len(decided)), decided].mean())
 
     start = kept(full)
-    drops, keeps = (
-        [
-            [kept(decider.probabilities(X, **{how: which[:, :count]})) for count in counts[1:]]
-            for which in (ranked, random)
+
+    def curves(decide: Callable[[np.ndarray], np.ndarray]) -> list[np.ndarray]:
+        """Return the curves of the top rows and of random ones."""
+        return [
+            np.array([start, *(kept(decide(which[:, :count])) for count in counts[1:])]) for which in (ranked, random)
         ]
-        for how in ("without", "only")
+
+    return Curves(
+        np.array(counts),
+        *curves(lambda rows: decider.probabilities(X, without=rows)),
+        *curves(lambda rows: decider.probabilities(X, only=rows)),
+        *(curves(partial(decider.probabilities_less, X)) if isinstance(decider, Additive) else ()),
     )
-    (top, other), (top_alone, other_alone) = ([np.array([start, *curve]) for curve in part] for part in (drops, keeps))
-    return Curves(np.array(counts), top, other, top_alone, other_alone)

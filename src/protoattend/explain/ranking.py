@@ -52,6 +52,14 @@ class DatabaseRanker:
         parts = zip(queries.split(BLOCK), given.split(BLOCK), strict=True)
         return torch.cat([self._decide(some, rows, keep=without is None) for some, rows in parts]).numpy()
 
+    def probabilities_less(self, X: Any, rows: np.ndarray) -> np.ndarray:
+        """Return probabilities `(n, C)` without the terms of `rows[i]`, whose place nothing takes; -1 is none."""
+        queries, given = self._queries(X), torch.from_numpy(np.asarray(rows))
+        parts = zip(queries.split(BLOCK), given.split(BLOCK), strict=True)
+        return torch.cat(
+            [self._probabilities(self._weights(some) * ~self._named(named)) for some, named in parts]
+        ).numpy()
+
     def shuffled(self, seed: int = 0) -> DatabaseRanker:
         """Return the same with every parameter's numbers in random order: as large as before, and nothing learned."""
         model = copy.deepcopy(self.database.model)
@@ -83,17 +91,28 @@ class DatabaseRanker:
 
     def _decide(self, queries: Tensor, given: Tensor, *, keep: bool) -> Tensor:
         """Return probabilities of some queries by exactly the `given` rows `(b, k)`, or by all others."""
-        rows = self.database.rows
-        named = torch.zeros(len(queries), len(rows) + 1, dtype=torch.bool)
-        named.scatter_(1, torch.where(given < 0, len(rows), given), torch.ones_like(given, dtype=torch.bool))
-        weights = relational_attention(
+        named = self._named(given)
+        return self._probabilities(self._weights(queries, ~named if keep else named | ~self.database.deciding))
+
+    def _named(self, given: Tensor) -> Tensor:
+        """Return which rows are among the `given` ones `(b, k)`, as a table `(b, D)`."""
+        n_rows = len(self.database)
+        named = torch.zeros(len(given), n_rows + 1, dtype=torch.bool)
+        named.scatter_(1, torch.where(given < 0, n_rows, given), torch.ones_like(given, dtype=torch.bool))
+        return named[:, :-1]
+
+    def _weights(self, queries: Tensor, exclude: Tensor | None = None) -> Tensor:
+        """Return the attention weights of some queries `(b, D)`; by default of those that decide."""
+        return relational_attention(
             queries,
             self.database.keys,
             normalize=self.database.model.normalize,
             temperature=self.database.temperature,
-            exclude=~named[:, :-1] if keep else named[:, :-1] | ~self.database.deciding,
-            sample_weight=rows.sample_weight,
+            exclude=(~self.database.deciding).expand(len(queries), -1) if exclude is None else exclude,
+            sample_weight=self.database.rows.sample_weight,
         )
+
+    def _probabilities(self, weights: Tensor) -> Tensor:
         readings = self.database.readings
         temperature = 1.0 if readings is None else readings.probability_temperature
         return ((weights @ self.database.class_scores).double() / temperature).softmax(1)

@@ -140,6 +140,9 @@ class Judged:
     def probabilities(self, X: Any, *, without: np.ndarray | None = None, only: np.ndarray | None = None) -> np.ndarray:
         return self.decider.probabilities(X, without=without, only=only)
 
+    def probabilities_less(self, X: Any, rows: np.ndarray) -> np.ndarray:
+        return self.decider.probabilities_less(X, rows)
+
 
 def _weight(classifier: PlainClassifier) -> np.ndarray:
     weight: np.ndarray = classifier.model_.decision.weight.detach().double().numpy()

@@ -101,6 +101,7 @@ def _table3(work: Work, way: str) -> dict[str, Any]:
     noise, test = work.config["noise"], work.test
     given = inject_label_noise(work.train.y, noise, random_state=work.run.seed).labels
     clf: Any
+    certainty: np.ndarray | None = None
     if way in ("plain", "dropout"):
         settings = work.settings(f"baseline, noise {noise}")
         if way == "dropout":
@@ -110,10 +111,11 @@ def _table3(work: Work, way: str) -> dict[str, Any]:
         settings = work.settings(f"sparsemax, noise {noise}")
         if way == "corrected":
             finder = ProtoAttendClassifier(**settings, random_state=work.run.seed, verbose=0)
-            given = finder.find_label_issues(work.train.X, given, cv=FOLDS).corrected(given)
+            issues = finder.find_label_issues(work.train.X, given, cv=FOLDS)
+            given, certainty = issues.corrected(given), issues.certainty
         else:
             settings["lambda_sparse"] = float(way.partition("=")[2])
-        clf = work.fitted(way, settings, Rows(work.train.X, given))
+        clf = work.fitted(way, settings, Rows(work.train.X, given), certainty)
     found = {"accuracy": float(np.mean(clf.predict(test.X) == test.y))}
     found["labels_right"] = float(np.mean(given == work.train.y))
     if isinstance(clf, ProtoAttendClassifier):

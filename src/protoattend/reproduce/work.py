@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from torch import nn
 
 from protoattend.baselines import PlainClassifier
@@ -86,7 +87,13 @@ class Work:
             network = encoder if isinstance(encoder, nn.Module) else FastCNN(self._channels)
         return {**settings, "encoder": with_dropout(network, rate)}
 
-    def fitted(self, name: str, settings: Mapping[str, Any], rows: Rows | None = None) -> ProtoAttendClassifier:
+    def fitted(
+        self,
+        name: str,
+        settings: Mapping[str, Any],
+        rows: Rows | None = None,
+        sample_weight: np.ndarray | None = None,
+    ) -> ProtoAttendClassifier:
         """Return the classifier of this name, trained first, or further where that was interrupted.
 
         It is trained on the rows of the run unless others are given.
@@ -94,7 +101,7 @@ class Work:
         folder, rows = self.folder / name, rows or self.train
         if not folder.exists():
             clf = ProtoAttendClassifier(**_own(settings), random_state=self.run.seed, verbose=0)
-            clf.fit(rows.X, rows.y, **self._checkpoints(name)).save(folder)
+            clf.fit(rows.X, rows.y, sample_weight, **self._checkpoints(name)).save(folder)
         encoder = settings.get("encoder")
         own = copy.deepcopy(encoder) if isinstance(encoder, nn.Module) else None
         return ProtoAttendClassifier.load(folder, encoder=own)

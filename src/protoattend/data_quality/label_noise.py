@@ -1,0 +1,60 @@
+"""How likely each label is the right one, given what judges say of the row and how many labels are wrong at all.
+
+Judges that have learned from wrong labels too say how likely a row is to *carry* a label, q(g). If a share e of the C
+labels is wrong, each any other with the same chance b = e / (C - 1), then q(g) = b + (1 - e - b) p(g), where p(g) is
+how likely g is right; and with the label that the row carries,
+
+    P(t | x, g) ~ p(t) (1 - e if t = g else b).
+
+So where few labels are wrong it takes much to speak against one. Judges who are confident of no row cannot tell what
+they do not know from labels that are wrong, and correct more than they should.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import torch
+
+from protoattend.database.readings import probability_temperature, smoothed_loss
+
+ANCHORS = 0.99  # of the rows: of the most confident hardly one is of another class, and what they lack is noise
+LEAST = 1e-4  # that any class is likely: what is left of a support below b says nothing of how much less
+
+
+def calibrated(support: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Return shares `(n, C)` raised to the power that makes them the likeliest for the labels that rows carry."""
+    logs = torch.from_numpy(np.log(np.maximum(support, 1e-9)))
+    loss = partial(smoothed_loss, labels=torch.from_numpy(labels), weights=torch.ones(len(labels)))
+    shares: np.ndarray = (logs / probability_temperature(logs, loss)).softmax(1).numpy()
+    return shares
+
+
+def noise_rate(shares: np.ndarray) -> float:
+    """Return about which share of the labels is wrong, from how likely rows are to carry each one.
+
+    Rows whose class is certain carry it as often as labels are right: they are the anchors (Patrini et al., 2017).
+
+    >>> round(noise_rate(np.array([[0.75, 0.25], [0.25, 0.75], [0.5, 0.5]])), 2)
+    0.25
+    """
+    n_classes = shares.shape[1]
+    least_right = 1 / n_classes + LEAST  # below, a label would speak for the others
+    return 1 - max(float(np.quantile(shares.max(1), ANCHORS)), least_right)
+
+
+def likelihoods(support: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Return how likely each class is to be the right one `(n, C)`, given `support` `(n, C)` and the labels `(n,)`.
+
+    >>> support = np.array([[0.9, 0.1]] * 9 + [[0.1, 0.9]] * 9 + [[0.45, 0.55]])
+    >>> likelihoods(support, np.repeat([0, 1, 0], [9, 9, 1]))[-1].argmax() == 0  # no reason to think it wrong
+    np.True_
+    """
+    shares = calibrated(support, labels)
+    wrong = noise_rate(shares)
+    right, other = 1 - wrong, wrong / (shares.shape[1] - 1)
+    found = np.maximum((shares - other) / (right - other), LEAST)
+    found[np.arange(len(labels)), labels] *= right / max(other, LEAST * right)
+    likely: np.ndarray = found / found.sum(1, keepdims=True)
+    return likely
