@@ -101,7 +101,7 @@ class Work:
         folder, rows = self.folder / name, rows or self.train
         if not folder.exists():
             clf = ProtoAttendClassifier(**_own(settings), random_state=self.run.seed, verbose=0)
-            clf.fit(rows.X, rows.y, sample_weight, **self._checkpoints(name)).save(folder)
+            clf.fit(rows.X, rows.y, sample_weight=sample_weight, **self._checkpoints(name)).save(folder)
         encoder = settings.get("encoder")
         own = copy.deepcopy(encoder) if isinstance(encoder, nn.Module) else None
         return ProtoAttendClassifier.load(folder, encoder=own)
