@@ -118,7 +118,7 @@ def test_a_training_that_was_interrupted_goes_on(do: Do, monkeypatch: pytest.Mon
         ProtoAttendClassifier, "fit", lambda clf, X, y, **more: asked.append(more) or fit(clf, X, y, **more)
     )
     do(run, config)
-    assert [list(more) for more in asked] == [["resume_from"]]  # softmax is done, and sparsemax was begun
+    assert ["resume_from" in more for more in asked] == [True]  # softmax is done, and sparsemax was begun
     report = json.loads(path_of(run, tmp_path / "results").read_text())
     assert report["cpu_minutes"] >= before["cpu_minutes"]
     assert report["config"] == config
