@@ -1,4 +1,4 @@
-"""Tables are trained with and without mixup, and the held-out rows say which is kept."""
+"""Tables are trained with and without mixup, held-out rows say which is better, and then all rows are learned so."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_wine, make_classification
+import torch
+from sklearn.datasets import load_digits, load_wine, make_classification
 
-from protoattend import ProtoAttendClassifier, Recipe
-from protoattend.training import trials
+from protoattend import PlainClassifier, ProtoAttendClassifier, Recipe, frozen
+from protoattend.baselines import plain
+from protoattend.training import fit, trials
 
 EPOCHS = 3
 
@@ -20,19 +22,22 @@ def table() -> Any:
     return make_classification(1200, 6, n_informative=4, n_clusters_per_class=4, random_state=0)
 
 
-def fitted(table: Any, recipe: Any = "auto", **fit: Any) -> np.ndarray:
-    clf = ProtoAttendClassifier(recipe=recipe, max_epochs=EPOCHS, random_state=0, verbose=0)
-    return clf.fit(*table, **fit).predict_proba(table[0][:50])
+def fitted(table: Any, recipe: Any = "auto", **fit: Any) -> ProtoAttendClassifier:
+    return ProtoAttendClassifier(recipe=recipe, max_epochs=EPOCHS, random_state=0, verbose=0).fit(*table, **fit)
+
+
+def told(table: Any, recipe: Any = "auto", **fit: Any) -> np.ndarray:
+    return fitted(table, recipe, **fit).predict_proba(table[0][:50])
 
 
 def test_the_one_that_is_kept_is_as_if_it_had_been_asked_for(table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     losses = {}
     original = trials._try
     monkeypatch.setattr(trials, "_try", lambda mixup, *rest: losses.setdefault(mixup, original(mixup, *rest)))
-    chosen = fitted(table)
+    chosen = told(table)
     assert set(losses) == {1.0, 0.0}
     best = min(losses, key=lambda mixup: losses[mixup].loss)
-    asked = {mixup: fitted(table, Recipe(mixup=mixup)) for mixup in losses}
+    asked = {mixup: told(table, Recipe(mixup=mixup)) for mixup in losses}
     np.testing.assert_array_equal(chosen, asked[best])
     assert not np.array_equal(asked[1.0], asked[0.0])
 
@@ -41,16 +46,63 @@ def test_held_out_labels_decide(table: Any, monkeypatch: pytest.MonkeyPatch) -> 
     for kept in (0.0, 1.0):
         monkeypatch.setattr(trials, "smoothed_loss", lambda logs, **rest: 0.0)  # all are level
         monkeypatch.setattr(trials, "MIXUPS", (kept, 1.0 - kept))
-        np.testing.assert_array_equal(fitted(table), fitted(table, Recipe(mixup=kept)), "then the first is kept")
+        np.testing.assert_array_equal(told(table), told(table, Recipe(mixup=kept)), "then the first is kept")
 
 
-def test_with_checkpoints_it_is_the_same(table: Any, tmp_path: Path) -> None:
-    np.testing.assert_array_equal(fitted(table), fitted(table, checkpoint_to=tmp_path / "run"))
+@pytest.mark.parametrize("refit", [True, False])
+def test_with_checkpoints_it_is_the_same(table: Any, tmp_path: Path, refit: bool) -> None:
+    recipe = Recipe(refit=refit)
+    np.testing.assert_array_equal(told(table, recipe), told(table, recipe, checkpoint_to=tmp_path / "run"))
+
+
+def rows_of_each_training(monkeypatch: pytest.MonkeyPatch, where: Any) -> list[int]:
+    rows: list[int] = []
+    train = where.train
+
+    def counted(model: Any, data: Any, *rest: Any, **more: Any) -> Any:
+        rows.append(len(data))
+        return train(model, data, *rest, **more)
+
+    monkeypatch.setattr(where, "train", counted)
+    return rows
+
+
+def test_held_out_rows_are_learned_in_the_end(table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = rows_of_each_training(monkeypatch, fit)
+    fitted(table)
+    fitted(table, Recipe(mixup=1.0))
+    fitted(table, Recipe(mixup=1.0, refit=False))
+    assert rows == [1080, 1080, 1200, 1080, 1200, 1080]
+
+
+def test_the_plain_encoder_learns_as_many_rows(table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = rows_of_each_training(monkeypatch, plain)
+    clf = PlainClassifier(max_epochs=EPOCHS, random_state=0, verbose=0).fit(*table)
+    assert rows == [1080, 1200]
+    assert clf.history_[0].metrics is not None
+
+
+def test_readings_are_those_that_held_out_rows_chose(table: Any) -> None:
+    again, earlier = (fitted(table, Recipe(mixup=1.0, refit=refit)) for refit in (True, False))
+    found, chosen = again.database_, earlier.database_
+    assert found.readings.probability_temperature == chosen.readings.probability_temperature
+    ratios = [each.readings.flat_temperature / each.temperature for each in (found, chosen)]
+    assert ratios[0] == pytest.approx(ratios[1])
+    assert again.history_[-1].metrics == earlier.history_[-1].metrics, "what held-out rows said is kept"
+
+
+@pytest.mark.parametrize("encoder", ["auto", "module"])
+def test_other_kinds_are_refitted_where_that_is_asked_for(encoder: str) -> None:
+    X, y = load_digits(return_X_y=True)
+    X, y = X[:300].reshape(-1, 8, 8).astype(np.float32), y[:300]
+    own: Any = frozen(torch.nn.Flatten()) if encoder == "module" else encoder
+    clf = ProtoAttendClassifier(own, recipe=Recipe(refit=True), max_epochs=3, random_state=0, verbose=0).fit(X, y)
+    assert clf.score(X, y) > 0.5
 
 
 def test_too_few_held_out_rows_or_a_given_mixup_leave_nothing_to_try(table: Any, monkeypatch: Any) -> None:
     monkeypatch.setattr(trials, "_try", lambda *rest: pytest.fail("nothing is to be tried"))
     fitted(load_wine(return_X_y=True))
-    fitted(table, Recipe(mixup=1.0))
+    fitted(table, Recipe(mixup=1.0, refit=False))
     ProtoAttendClassifier("lstm", max_epochs=1, random_state=0, verbose=0).fit(*table)
     ProtoAttendClassifier(max_epochs=1, validation_fraction=0.0, random_state=0, verbose=0).fit(*table)

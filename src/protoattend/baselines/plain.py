@@ -17,10 +17,12 @@ from protoattend.estimator import Estimator
 from protoattend.parallel import threads
 from protoattend.training.budget import seconds_of_a_step, within_budget
 from protoattend.training.evaluation import evaluate_plain
+from protoattend.training.history import History
 from protoattend.training.loop import train
 from protoattend.training.losses import LossTerms, plain_terms
 from protoattend.training.progress import progress_bar
 from protoattend.training.setup import Setup, draw_seed, seeded, set_up
+from protoattend.training.trials import on_all_rows, refits, untrained_copy
 
 
 class PlainClassifier(Estimator):
@@ -85,24 +87,14 @@ class PlainClassifier(Estimator):
         seed = draw_seed(settings.random_state)
         with seeded(seed) as generator:
             setup = set_up(settings, X, y, sample_weight, generator)
-            validation = setup.prepared.validation_rows(setup.class_weight)
-            training_weight = setup.prepared.training_weight(setup.device)
-            terms = plain_terms(setup.plan, setup.class_weight, training_weight)
-            plan = _in_time(setup, terms, seed)
-            with (
-                threads(setup.n_threads),
-                progress_bar(settings.verbose, plan.max_epochs, "plain encoder") as on_step,
-            ):
-                self.history_ = train(
-                    setup.model,
-                    setup.prepared.train,
-                    plan,
-                    loss_terms=terms,
-                    evaluate=None if validation is None else partial(evaluate_plain, setup.model, validation),
-                    seed=seed,
-                    augment=setup.augment,
-                    on_step=on_step,
-                )
+            setup = replace(setup, plan=_in_time(setup, _terms(setup), seed))
+            with threads(setup.n_threads):
+                if refits(setup):  # as ours does, and with as many rows
+                    self.history_ = _train(untrained_copy(setup), seed, settings.verbose)
+                    setup = on_all_rows(setup, setup.plan)
+                    _train(setup, seed, settings.verbose)
+                else:
+                    self.history_ = _train(setup, seed, settings.verbose)
         setup.end_training()
         setup.model.encoder = setup.encoder
         self.model_, self.inputs_, self.classes_ = setup.model, setup.whole.inputs, setup.whole.classes.values
@@ -158,12 +150,32 @@ class PlainClassifier(Estimator):
         return torch.cat(logits).double().softmax(1).numpy()
 
 
+def _train(setup: Setup, seed: int, verbose: int) -> History:
+    """Train the model of a setup, the epoch kept being chosen on held-out rows where there are any."""
+    validation = setup.prepared.validation_rows(setup.class_weight)
+    with progress_bar(verbose, setup.plan.max_epochs, "plain encoder") as on_step:
+        return train(
+            setup.model,
+            setup.prepared.train,
+            setup.plan,
+            loss_terms=_terms(setup),
+            evaluate=None if validation is None else partial(evaluate_plain, setup.model, validation),
+            seed=seed,
+            augment=setup.augment,
+            on_step=on_step,
+        )
+
+
+def _terms(setup: Setup) -> LossTerms:
+    return plain_terms(setup.plan, setup.class_weight, setup.prepared.training_weight(setup.device))
+
+
 def _in_time(setup: Setup, terms: LossTerms, seed: int) -> TrainingPlan:
     """Return the plan with as many epochs as the recipe's `max_minutes` allow."""
     if setup.plan.recipe.max_minutes is None:
         return setup.plan
     steps = max(1, setup.prepared.train.rows_of_an_epoch // setup.plan.batch_size)
-    return within_budget(setup.plan, steps, seconds_of_a_step(setup, terms, seed))
+    return within_budget(setup.plan, steps, (1 + refits(setup)) * seconds_of_a_step(setup, terms, seed))
 
 
 def _without_attention(settings: Settings) -> Settings:

@@ -74,13 +74,27 @@ def choose_readings(database: VariantMethods, held_out: Tensor) -> Readings:
     logits = database.decide(queries, own=asked, confidence=False).logits.double()
     typical_only = database.readings is None or database.readings.typical_only
     flat = _flat_temperature(database, queries, asked, loss)
-    reading = Readings(flat, probability_temperature(logits, loss), typical_only)
-    read_so = database.snapshot()
-    read_so.readings = reading
-    totals = read_so.decide(queries, own=asked).flat_total
+    return _with_familiarity(database, Readings(flat, probability_temperature(logits, loss), typical_only), held_out)
+
+
+def readings_taken_over(database: VariantMethods, chosen: Readings, scale: float) -> Readings:
+    """Return readings chosen for a model whose scores decide at a temperature `scale` times lower than this one's.
+
+    Which inputs are familiar is told by rows that the model has learned, each without itself.
+    """
+    flat = scale * chosen.flat_temperature
+    return _with_familiarity(database, replace(chosen, flat_temperature=flat), torch.arange(0))
+
+
+def _with_familiarity(database: VariantMethods, reading: Readings, held_out: Tensor) -> Readings:
+    """Return the reading with the totals below which inputs are unfamiliar."""
+    asked, weights = _asked(len(database), held_out)
+    rows, read_so = database.rows, database.snapshot()
+    read_so.readings = replace(reading, familiar_from=None)
+    totals = read_so.decide(rows.blocks.take("queries", asked.numpy()), own=asked).flat_total
     if totals is None:
         return reading
-    return replace(reading, familiar_from=_familiar_from(totals, labels, weights, len(database.classes)))
+    return replace(reading, familiar_from=_familiar_from(totals, rows.labels[asked], weights, len(database.classes)))
 
 
 def _asked(n_candidates: int, held_out: Tensor) -> tuple[Tensor, Tensor]:

@@ -19,7 +19,7 @@ from protoattend.database.mutex import Mutex
 from protoattend.database.n_prototypes import HIGHEST, temperature_for
 from protoattend.database.quantize import Quantization
 from protoattend.database.reading import ReadableDatabase
-from protoattend.database.readings import Readings, choose_readings
+from protoattend.database.readings import Readings, choose_readings, readings_taken_over
 from protoattend.database.rows import Indices, Rows
 from protoattend.database.storage import edit_log as edits
 from protoattend.errors import UserError
@@ -306,9 +306,22 @@ class VariantMethods(ReadableDatabase):
         no more candidates than that anyway, weights are not made flatter until all of them decide.
         """
         self.readings = Readings(1.0, typical_only=typical_only)
+        self._sharpen_within_classes(n_prototypes, held_out)
+        self.readings = choose_readings(self, held_out)
+
+    def take_over_readings(self, n_prototypes: int, other: VariantMethods) -> None:
+        """Let so many prototypes decide, and read confidence and probabilities as another database of these rows does.
+
+        The other's model has not learned some of the rows, and by these its readings were chosen; this one's has.
+        """
+        assert other.readings is not None, "there is nothing to take over"
+        self.readings = other.readings
+        self._sharpen_within_classes(n_prototypes)
+        self.readings = readings_taken_over(self, other.readings, self.temperature / other.temperature)
+
+    def _sharpen_within_classes(self, n_prototypes: int, held_out: Tensor | None = None) -> None:
         of_a_class = max(1, len(self) // len(self.classes))
         self._sharpen(min(n_prototypes, of_a_class), held_out, flatten=len(self) > n_prototypes)
-        self.readings = choose_readings(self, held_out)
 
     def _sharpen(self, n_prototypes: int, held_out: Tensor | None = None, *, flatten: bool = True) -> None:
         """Give the model the temperature for so many prototypes, counted on these rows where they are enough."""

@@ -36,7 +36,7 @@ from protoattend.training.loop import train, watch_queries
 from protoattend.training.losses import LossTerms, prototype_terms
 from protoattend.training.progress import progress_bar, say
 from protoattend.training.setup import Setup, draw_seed, seeded, set_up
-from protoattend.training.trials import best_of, mixups_to_try
+from protoattend.training.trials import Trial, best_of, mixups_to_try, on_all_rows, refits
 from protoattend.training.workers import common_number
 
 Folder = str | os.PathLike[str]
@@ -75,14 +75,19 @@ def fit_here(settings: Settings, data: Data) -> tuple[CandidateDatabase, History
         setup = replace(setup, plan=replace(setup.plan, batch_size=batch_size))
         stack.enter_context(threads(setup.n_threads))
         mixups = mixups_to_try(settings, setup)
-        setup = _timed(settings, setup, seed, max(1, len(mixups))) if found is None else setup
+        n_trainings = max(1, len(mixups)) + refits(setup)
+        setup = _timed(settings, setup, seed, n_trainings) if found is None else setup
         known = None if setup.prepared.validation is None else setup.prepared.validation_candidates(generator)
-        if mixups and known is not None:
-            tried = best_of(mixups, setup, known, partial(_tried, settings, seed=seed, known=known))
-            setup = replace(setup, plan=tried.plan)
-            if data.checkpoint_to is None and data.resume_from is None:
-                setup.model.load_state_dict(tried.state)
-                return _database(setup, settings.n_prototypes), tried.history
+        tried: Trial | None = None
+        if (mixups or refits(setup)) and known is not None:
+            either = mixups or (setup.plan.recipe.mixup,)
+            tried = best_of(either, setup, known, partial(_tried, settings, seed=seed, known=known))
+            if refits(setup):
+                setup, known = on_all_rows(setup, tried.plan), None
+            elif data.checkpoint_to is None and data.resume_from is None:
+                return _database(tried.setup, settings.n_prototypes), tried.history
+            else:
+                setup = replace(setup, plan=tried.plan)
         candidates = _candidates(settings, setup)
         if setup.plan.recipe.compile:
             stack.enter_context(compiled(setup.model.encoder))
@@ -99,7 +104,9 @@ def fit_here(settings: Settings, data: Data) -> tuple[CandidateDatabase, History
                 )
             )
         history = _train(settings, setup, candidates, seed=seed, known=known, checkpointer=checkpointer)
-        return _database(setup, settings.n_prototypes), history
+        if tried is None or not refits(tried.setup):
+            return _database(setup, settings.n_prototypes), history
+        return _database(setup, settings.n_prototypes, tried.setup), tried.history
 
 
 def _train(
@@ -190,8 +197,11 @@ def _evaluation(setup: Setup, known: Labelled | None) -> Any:
     return partial(evaluate_with_prototypes, setup.model, validation, known)
 
 
-def _database(setup: Setup, n_prototypes: int | None) -> CandidateDatabase:
-    """Make the training rows the database, and choose the readings of its scores."""
+def _database(setup: Setup, n_prototypes: int | None, earlier: Setup | None = None) -> CandidateDatabase:
+    """Make the training rows the database, and choose the readings of its scores.
+
+    Where all rows were learned, those are carried over that the held-out rows of an `earlier` training choose.
+    """
     whole, model, candidates = setup.whole, setup.model, setup.prepared.candidates()
     setup.end_training()
     encoded = encode_together(model, candidates.samples)
@@ -205,7 +215,10 @@ def _database(setup: Setup, n_prototypes: int | None) -> CandidateDatabase:
     if n_prototypes is not None and model.normalize == "sparsemax":  # softmax gives weight to all in any case
         # Without a self term values are not taught what they argue for, and none is typical but by chance.
         typical_only = SELF in objective(setup.plan.objective)
-        database.choose_readings(n_prototypes, typical_only, held_out=whole.held_out_candidates())
+        if earlier is None:
+            database.choose_readings(n_prototypes, typical_only, held_out=whole.held_out_candidates())
+        else:
+            database.take_over_readings(n_prototypes, _database(earlier, n_prototypes))
     return database
 
 

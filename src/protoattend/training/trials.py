@@ -1,6 +1,7 @@
-"""Whether the rows of a table are blended: where training takes seconds, both are tried and judged on held-out rows.
+"""What held-out rows choose before all rows are learned: whether the rows of a table are blended, and the readings.
 
 Blending helps most tables and costs others points of accuracy, and nothing that is known before training tells which.
+Where training takes seconds, both are tried.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
-from torch import Tensor
 
 from protoattend.config import Settings, TrainingPlan
 from protoattend.database.readings import probability_temperature, smoothed_loss
@@ -28,12 +28,15 @@ ENOUGH = 100  # held-out rows to judge by: fewer would leave the choice to chanc
 
 @dataclass(frozen=True)
 class Trial:
-    """A training that was tried: its plan, what the model has learned, and its history."""
+    """A training that was tried: its setup, with the trained model, and its history."""
 
-    plan: TrainingPlan
-    state: dict[str, Tensor]
+    setup: Setup
     history: History
     loss: float
+
+    @property
+    def plan(self) -> TrainingPlan:
+        return self.setup.plan
 
 
 def mixups_to_try(settings: Settings, setup: Setup) -> tuple[float, ...]:
@@ -41,6 +44,24 @@ def mixups_to_try(settings: Settings, setup: Setup) -> tuple[float, ...]:
     validation = setup.prepared.validation
     free = settings.training_recipe.mixup == "auto" and isinstance(setup.encoder.body, MLP)
     return MIXUPS if free and validation is not None and len(validation) >= ENOUGH else ()
+
+
+def refits(setup: Setup) -> bool:
+    """Return whether all rows are learned after a training without the held-out ones."""
+    return bool(setup.plan.recipe.refit) and setup.prepared.validation is not None
+
+
+def on_all_rows(setup: Setup, plan: TrainingPlan) -> Setup:
+    """Return the setup of a training by this plan that holds no row out."""
+    none = torch.zeros_like(setup.prepared.held_out)
+    whole, prepared = (replace(each, held_out=none) for each in (setup.whole, setup.prepared))
+    return replace(setup, whole=whole, prepared=prepared, plan=plan)
+
+
+def untrained_copy(setup: Setup) -> Setup:
+    """Return the setup with a model of its own, as long as it is untrained."""
+    model, encoder = copy.deepcopy((setup.model, setup.encoder))  # at once: the model trains the encoder or a part
+    return replace(setup, model=model, encoder=encoder)
 
 
 def best_of(mixups: tuple[float, ...], setup: Setup, candidates: Labelled, train: Callable[[Setup], History]) -> Trial:
@@ -51,7 +72,7 @@ def best_of(mixups: tuple[float, ...], setup: Setup, candidates: Labelled, train
 
 def _try(mixup: float, setup: Setup, candidates: Labelled, train: Callable[[Setup], History]) -> Trial:
     plan = replace(setup.plan, recipe=replace(setup.plan.recipe, mixup=mixup))
-    own = replace(setup, model=copy.deepcopy(setup.model), plan=plan)
+    own = replace(untrained_copy(setup), plan=plan)
     history = train(own)
     validation = own.prepared.validation_rows(own.class_weight)
     assert validation is not None, "nothing is tried without held-out rows"
@@ -59,4 +80,4 @@ def _try(mixup: float, setup: Setup, candidates: Labelled, train: Callable[[Setu
     loss = partial(smoothed_loss, labels=validation.labels, weights=counts)
     logits = held_out_logits(own.model, validation, candidates).double()
     temperature = probability_temperature(logits, loss)  # blended rows make all probabilities lower
-    return Trial(plan, own.model.state_dict(), history, loss((logits / temperature).log_softmax(1)))
+    return Trial(own, history, loss((logits / temperature).log_softmax(1)))
