@@ -89,6 +89,7 @@ def test_readings_are_those_that_held_out_rows_chose(table: Any) -> None:
     ratios = [each.readings.flat_temperature / each.temperature for each in (found, chosen)]
     assert ratios[0] == pytest.approx(ratios[1])
     assert again.history_[-1].metrics == earlier.history_[-1].metrics, "what held-out rows said is kept"
+    assert (again.history_.refitted, earlier.history_.refitted) == (True, False)
 
 
 @pytest.mark.parametrize("encoder", ["auto", "module"])

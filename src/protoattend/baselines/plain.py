@@ -90,7 +90,7 @@ class PlainClassifier(Estimator):
             setup = replace(setup, plan=_in_time(setup, _terms(setup), seed))
             with threads(setup.n_threads):
                 if refits(setup):  # as ours does, and with as many rows
-                    self.history_ = _train(untrained_copy(setup), seed, settings.verbose)
+                    self.history_ = replace(_train(untrained_copy(setup), seed, settings.verbose), refitted=True)
                     setup = on_all_rows(setup, setup.plan)
                     _train(setup, seed, settings.verbose)
                 else:

@@ -59,10 +59,12 @@ def within_budget(plan: TrainingPlan, steps_per_epoch: int, seconds: float) -> T
     return replace(plan, max_epochs=min(plan.max_epochs, epochs))
 
 
-def announce(plan: TrainingPlan, described: str, steps_per_epoch: int, seconds: float, n_trainings: int = 1) -> str:
-    """Return a line that says what was chosen, and how long it will take.
+def announce(
+    plan: TrainingPlan, described: str, steps_per_epoch: int, seconds: float, *, n_mixups: int = 1, refit: bool = False
+) -> str:
+    """Return a line that says what was chosen, and how long it will take, with all trainings there are.
 
-    Of several trainings, with and without mixup, the one is kept that is best on held-out rows.
+    With and without mixup may be tried, and `refit` says that all rows are learned in the end.
 
     >>> from protoattend.config import Recipe
     >>> plan = TrainingPlan("self", Recipe(optimizer="adam", mixup=0.0, label_smoothing=0.0), 32, 30, 0.0025)
@@ -72,11 +74,12 @@ def announce(plan: TrainingPlan, described: str, steps_per_epoch: int, seconds: 
     recipe = plan.recipe
     chosen = [recipe.optimizer]
     chosen += ["bfloat16"] if recipe.precision == "bfloat16" else []
-    if n_trainings > 1:
+    if n_mixups > 1:
         chosen.append("with and without mixup")
     elif recipe.mixup:
         chosen.append(f"mixup {recipe.mixup:g}")
     chosen += [f"label smoothing {recipe.label_smoothing:g}"] if recipe.label_smoothing else []
-    total = n_trainings * plan.max_epochs * steps_per_epoch * seconds
+    chosen += ["then with all rows"] if refit else []
+    total = (n_mixups + refit) * plan.max_epochs * steps_per_epoch * seconds
     about = f"{total:.0f} s" if total < 100 else f"{total / 60:.0f} minutes"
     return f"{described}: {', '.join(chosen)}, {plan.max_epochs} epochs of {steps_per_epoch} steps; about {about}"

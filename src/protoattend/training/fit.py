@@ -75,8 +75,7 @@ def fit_here(settings: Settings, data: Data) -> tuple[CandidateDatabase, History
         setup = replace(setup, plan=replace(setup.plan, batch_size=batch_size))
         stack.enter_context(threads(setup.n_threads))
         mixups = mixups_to_try(settings, setup)
-        n_trainings = max(1, len(mixups)) + refits(setup)
-        setup = _timed(settings, setup, seed, n_trainings) if found is None else setup
+        setup = _timed(settings, setup, seed, max(1, len(mixups))) if found is None else setup
         known = None if setup.prepared.validation is None else setup.prepared.validation_candidates(generator)
         tried: Trial | None = None
         if (mixups or refits(setup)) and known is not None:
@@ -106,7 +105,7 @@ def fit_here(settings: Settings, data: Data) -> tuple[CandidateDatabase, History
         history = _train(settings, setup, candidates, seed=seed, known=known, checkpointer=checkpointer)
         if tried is None or not refits(tried.setup):
             return _database(setup, settings.n_prototypes), history
-        return _database(setup, settings.n_prototypes, tried.setup), tried.history
+        return _database(setup, settings.n_prototypes, tried.setup), replace(tried.history, refitted=True)
 
 
 def _train(
@@ -155,7 +154,7 @@ def _require_repeatable(settings: Settings, data: Data) -> None:
         )
 
 
-def _timed(settings: Settings, setup: Setup, seed: int, n_trainings: int) -> Setup:
+def _timed(settings: Settings, setup: Setup, seed: int, n_mixups: int) -> Setup:
     """Measure the first steps where somebody wants to know: who waits, or who has set a time."""
     minutes = setup.plan.recipe.max_minutes
     if minutes is None and (not settings.verbose or ranks().size > 1):  # of many processes only the first speaks
@@ -164,10 +163,10 @@ def _timed(settings: Settings, setup: Setup, seed: int, n_trainings: int) -> Set
     seconds = common_number(round(1e6 * seconds_of_a_step(setup, terms, seed))) / 1e6
     n_rows = setup.prepared.train.rows_of_an_epoch
     steps = max(1, n_rows // setup.plan.batch_size)
-    plan = within_budget(setup.plan, steps, n_trainings * seconds)
+    plan = within_budget(setup.plan, steps, (n_mixups + refits(setup)) * seconds)
     if settings.verbose:
         what = f"{setup.whole.inputs.kind}, {n_rows:,} rows, encoder {type(setup.encoder.body).__name__}"
-        say(announce(plan, what, steps, seconds, n_trainings))
+        say(announce(plan, what, steps, seconds, n_mixups=n_mixups, refit=refits(setup)))
     return replace(setup, plan=plan)
 
 

@@ -96,6 +96,8 @@ class History:
         One for each epoch.
     best_epoch : int
         The number of the epoch whose parameters were kept.
+    refitted : bool, default=False
+        Whether all rows, those held out too, were learned after this training, for as many epochs (`Recipe.refit`).
 
     Examples
     --------
@@ -109,11 +111,13 @@ class History:
 
     records: tuple[EpochRecord, ...]
     best_epoch: int
+    refitted: bool = False
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> History:
         """Return what `asdict` made this of."""
-        return cls(tuple(map(EpochRecord.from_json, content["records"])), content["best_epoch"])
+        records = tuple(map(EpochRecord.from_json, content["records"]))
+        return cls(records, content["best_epoch"], content.get("refitted", False))
 
     def __len__(self) -> int:
         return len(self.records)

@@ -143,7 +143,8 @@ def _report(clf: ProtoAttendClassifier, to: Path, talk: Talk) -> None:
     epochs = f"{len(history)} epoch{'' if len(history) == 1 else 's'}"
     shown = {"training": f"{epochs} in {history.seconds:.0f} s"}
     if metrics is not None:
-        shown["validation accuracy"] = f"{metrics.prototype_accuracy:.1%} of {metrics.n_samples} samples held out"
+        held_out = f"{metrics.n_samples} samples held out" + (", then learned too" if history.refitted else "")
+        shown["validation accuracy"] = f"{metrics.prototype_accuracy:.1%} of {held_out}"
     shown |= {"prototypes": f"{prototypes:.0f} carry 95 % of a typical decision", "saved in": str(to)}
     machine = {
         "folder": to,
