@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,8 @@ import torch
 from protoattend import ProtoAttendClassifier
 from protoattend.core.sparsemax import sparsemax
 from protoattend.database.approximate import FaissNeighbours
-from protoattend.database.readings import SAY, Readings, choose_readings
+from protoattend.database.flat_mass import Flat
+from protoattend.database.readings import SAY, Readings, _choose_flat, choose_readings, smoothed_loss
 from protoattend.database.search import attend
 from protoattend.database.searchable import Searchable
 
@@ -30,7 +33,9 @@ def case(weighted: bool) -> tuple[torch.Tensor, Searchable]:
     return queries, Searchable(keys, scores, labels, counts, typical_only=True)
 
 
-def naive(queries: torch.Tensor, candidates: Searchable, own: torch.Tensor | None) -> tuple[torch.Tensor, ...]:
+def naive(
+    queries: torch.Tensor, candidates: Searchable, own: torch.Tensor | None, width: int | None = None
+) -> tuple[torch.Tensor, ...]:
     """Return logits, shown class mass, flat class mass and the logarithm of its total by dense matrices."""
     scores = (queries.double() @ candidates.keys.double().T) / 6**0.5
     if own is not None:
@@ -39,8 +44,11 @@ def naive(queries: torch.Tensor, candidates: Searchable, own: torch.Tensor | Non
     votes = torch.nn.functional.one_hot(candidates.labels, 3).double()
     atypical = candidates.class_scores.argmax(1) != candidates.labels
     sharp = sparsemax(scores.masked_fill(atypical, -torch.inf), sample_weight=counts.double())
+    nearest = scores.masked_fill(atypical, -torch.inf).amax(1)
+    scores = scores - (queries[:, width:].double() @ candidates.keys[:, width:].double().T if width else 0.0) / 6**0.5
     total = torch.logsumexp(scores / FLAT + counts.double().log(), 1)
     flat = torch.exp(scores / FLAT - total[:, None]) * counts
+    total = total if width is None else nearest / FLAT
     return sharp @ candidates.class_scores.double(), sharp @ votes, flat @ votes, total
 
 
@@ -48,16 +56,23 @@ def naive(queries: torch.Tensor, candidates: Searchable, own: torch.Tensor | Non
 @pytest.mark.parametrize("chunk", [None, 64, 700])
 @pytest.mark.parametrize("left_out", [False, True])
 @pytest.mark.parametrize("too_many", [False, True])
+@pytest.mark.parametrize("width", [None, 4])
 def test_both_readings_equal_dense_ones(
-    weighted: bool, chunk: int | None, left_out: bool, too_many: bool, monkeypatch: pytest.MonkeyPatch
+    weighted: bool,
+    chunk: int | None,
+    left_out: bool,
+    too_many: bool,
+    width: int | None,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     if too_many:  # to be ordered by label, whose sums are then quicker
         monkeypatch.setattr("protoattend.database.searchable.WORTH_A_COPY", 0)
     queries, candidates = case(weighted)
     assert (candidates.by_label is None) == too_many
     own = torch.arange(len(queries)) if left_out else None
-    logits, shown, flat, total = naive(queries, candidates, own)
-    found = attend(queries, candidates, normalize="sparsemax", own=own, flat=FLAT, chunk=chunk)
+    logits, shown, flat, total = naive(queries, candidates, own, width)
+    read = Flat(FLAT, width)
+    found = attend(queries, candidates, normalize="sparsemax", own=own, flat=read, chunk=chunk)
     torch.testing.assert_close(found.logits.double(), logits, atol=1e-4, rtol=0)
     torch.testing.assert_close(found.class_mass.double(), shown, atol=1e-5, rtol=0)
     torch.testing.assert_close(found.flat_mass, flat, atol=1e-6, rtol=0)
@@ -69,7 +84,7 @@ def test_both_readings_equal_dense_ones(
             candidates,
             normalize="sparsemax",
             own=None if own is None else own[i : i + 1],
-            flat=FLAT,
+            flat=read,
         )
         torch.testing.assert_close(one.flat_mass, found.flat_mass[i : i + 1], atol=1e-6, rtol=0)
         torch.testing.assert_close(one.flat_total, found.flat_total[i : i + 1], atol=1e-5, rtol=0)
@@ -200,6 +215,46 @@ def test_temperatures_are_the_most_likely_of_rows_decided_as_later_ones_are(
         others = loss(Readings(chosen.flat_temperature * factor**3, chosen.probability_temperature * factor))
         assert least[0] <= others[0] + 1e-6
         assert least[1] <= others[1] + 1e-6
+
+
+@pytest.mark.parametrize("helps", [True, False])
+def test_likeness_counts_for_confidence_where_it_says_more(helps: bool) -> None:
+    """Four learned numbers say something of the label; six of likeness say all, or what is of another row."""
+    g = torch.Generator().manual_seed(0)
+    labels = torch.randint(0, 3, (300,), generator=g)
+    centres = torch.eye(3, 4), 2 * torch.eye(3, 6)
+    of_likeness = labels if helps else labels[torch.randperm(300, generator=g)]
+    rows = [each[which] for each, which in zip(centres, (labels, of_likeness), strict=True)]
+    keys = torch.cat([part + 0.3 * torch.randn(part.shape, generator=g) for part in rows], dim=1)
+    database: Any = SimpleNamespace(
+        keys=keys,
+        rows=SimpleNamespace(labels=labels, sample_weight=torch.ones(300)),
+        classes=range(3),
+        model=SimpleNamespace(likeness="a sketch", query=[torch.nn.Linear(2, 4)]),
+        temperature=0.5,
+    )
+    loss = partial(smoothed_loss, labels=labels, weights=torch.ones(300))
+    assert _choose_flat(database, keys, torch.arange(300), loss).width == (None if helps else 4)
+
+
+def test_all_ways_read_learned_scores_alone(wine_classifier: ProtoAttendClassifier) -> None:
+    database = wine_classifier.database_.snapshot()
+    database.readings = replace(database.readings, flat_likeness=False)
+    queries = database.rows.queries[::7]
+    found = database.decide(queries)
+    weights = database.flat_weights(queries)
+    votes = torch.nn.functional.one_hot(database.rows.labels, 3).float()
+    torch.testing.assert_close(found.flat_mass.float(), weights @ votes, atol=1e-5, rtol=0)
+    changed = queries.clone()
+    changed[:, wine_classifier.d_att :] = 0
+    others = database.decide(changed)
+    torch.testing.assert_close(others.flat_mass, found.flat_mass, atol=1e-6, rtol=0)
+    assert not torch.allclose(others.logits, found.logits, atol=1e-3), "decisions go by likeness too"
+    pytest.importorskip("faiss", reason="pip install 'protoattend-torch[ann]'")
+    engine = FaissNeighbours.build(database)
+    near = database.approximate(engine, k=len(database)).decide(queries)
+    torch.testing.assert_close(near.flat_mass, found.flat_mass, atol=1e-5, rtol=0)
+    torch.testing.assert_close(near.flat_total, found.flat_total, atol=1e-4, rtol=0)
 
 
 def test_a_person_makes_a_candidate_typical(wine_classifier: ProtoAttendClassifier) -> None:

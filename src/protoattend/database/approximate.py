@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from protoattend.database.attention import Attention, attention_of, joined
+from protoattend.database.flat_mass import Flat, total_of_nearest
 from protoattend.database.found import decisive, flat_reading_of_found, softmax_of_found, sparsemax_of_found
 from protoattend.database.searchable import Searchable
 from protoattend.errors import MissingExtra, UserError
@@ -46,7 +47,7 @@ class Search(Protocol):
         temperature: float = 1.0,
         own: Tensor | None = None,
         top: int | None = None,
-        flat: float | None = None,
+        flat: Flat | None = None,
     ) -> Attention: ...
 
 
@@ -233,7 +234,7 @@ class Approximation:
         temperature: float = 1.0,
         own: Tensor | None = None,
         top: int | None = None,
-        flat: float | None = None,
+        flat: Flat | None = None,
     ) -> Attention:
         """Return the attention among those found; `missed` bounds that of others if none scores above the last found.
 
@@ -243,9 +244,7 @@ class Approximation:
         for start in range(0, len(queries), QUERIES):
             some = queries[start : start + QUERIES]
             found = self._found(some, candidates, None if own is None else own[start : start + QUERIES])
-            # The engine's own scores may be rounded: attention is computed from the keys.
-            scores = torch.einsum("bd,bkd->bk", some.double() / one, candidates.keys[found.positions].double())
-            scores = scores.masked_fill(~found.there, -torch.inf)
+            scores = found.scores(some.double() / one, candidates.keys)
             weigh = softmax_of_found if normalize == "softmax" else sparsemax_of_found
             weights, missed = weigh(decisive(scores, found.positions, candidates), found.counts, found.outside)
             inside = weights > 0
@@ -259,10 +258,12 @@ class Approximation:
                 missed=missed.to(queries.dtype),
             )
             if flat is not None and normalize == "sparsemax":
-                flat_scores = scores * (temperature / flat)
+                read, beside = slice(flat.width), flat.beside(temperature)
+                flat_scores = found.scores(some[:, read].double() / one, candidates.keys[:, read]) / beside.temperature
                 mass, total = flat_reading_of_found(
                     flat_scores, found.counts, found.outside, candidates.labels[found.positions], part.logits.shape[1]
                 )
+                total = total if flat.width is None else total_of_nearest(part, beside)
                 part = replace(part, flat_mass=mass, flat_total=total)
             parts.append(part)
         return joined(parts)
@@ -294,6 +295,11 @@ class _Found:
     there: Tensor
     counts: Tensor
     outside: Tensor
+
+    def scores(self, queries: Tensor, keys: Tensor) -> Tensor:
+        """Return the scores `(B, k)` by the keys themselves: those of the engine may be rounded."""
+        scores = torch.einsum("bd,bkd->bk", queries, keys[self.positions].double())
+        return scores.masked_fill(~self.there, -torch.inf)
 
 
 def missed_mass(database: CandidateDatabase, neighbours: Neighbours, queries: Tensor, *, k: int = 256) -> Tensor:

@@ -3,33 +3,61 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from protoattend.core.attention import class_mass, label_votes, ragged_class_mass
+from protoattend.core.self_exclusion import without_own
 from protoattend.database.attention import Attention
 from protoattend.database.searchable import Searchable
 
 
-class FlatMass:
-    """Class mass `(B, C)` at another temperature than that of the scores, which it sees some candidates at a time.
+@dataclass(frozen=True)
+class Flat:
+    """How scores are read flatly: at this temperature, by the first `width` numbers of queries and keys.
 
-    `ratio` is the temperature of the scores divided by that of the reading.
+    Those are the learned ones, and behind them come those of likeness; None is all of them.
     """
 
-    def __init__(self, n_queries: int, candidates: Searchable, ratio: float) -> None:
+    temperature: float
+    width: int | None = None
+
+    def beside(self, temperature: float) -> Flat:
+        """Return the reading of scores that have a temperature already."""
+        return replace(self, temperature=self.temperature / temperature)
+
+
+def flat_scores(queries: Tensor, keys: Tensor, flat: Flat) -> Tensor:
+    """Return the scores `(B, D)` in a flat reading of queries `(B, d_att)` and keys `(D, d_att)`."""
+    one = math.sqrt(queries.shape[1]) * flat.temperature
+    return queries[:, : flat.width] @ keys[:, : flat.width].T / one
+
+
+class FlatMass:
+    """Class mass `(B, C)` of scaled queries by a flat reading of their scores, seen some candidates at a time.
+
+    `own` `(B,)` is the row that each query may not attend to, -1 none.
+    """
+
+    def __init__(self, queries: Tensor, candidates: Searchable, own: Tensor | None, flat: Flat) -> None:
         self._candidates = candidates
-        self._ratio = ratio * math.log2(math.e)  # so that 2 is what powers are taken of
-        self._largest = torch.full((n_queries, 1), -torch.inf)
+        self._ratio = math.log2(math.e) / flat.temperature  # so that 2 is what powers are taken of
+        self._largest = torch.full((len(queries), 1), -torch.inf)
         self._memory: Tensor | None = None
-        self._sums = torch.zeros(n_queries, candidates.class_scores.shape[1], dtype=torch.float64)
+        self._sums = torch.zeros(len(queries), candidates.class_scores.shape[1], dtype=torch.float64)
+        self._own, self._flat = own, flat
+        self._learned = None if flat.width is None else queries[:, : flat.width].contiguous()
 
     def add(self, scores: Tensor, start: int) -> None:
         """Take in the scores `(B, n)` of the candidates from `start` on; beyond the last candidate they are -inf."""
         labels = self._candidates.labels[start : start + scores.shape[1]]
         seen = scores[:, : len(labels)]
+        if self._learned is not None:
+            keys = self._candidates.keys[start : start + len(labels), : self._learned.shape[1]]
+            learned = torch.mm(self._learned, keys.to(seen.dtype).T, out=self._memory_like(seen))
+            seen = without_own(learned, self._own, start)
         highest = torch.maximum(self._largest, seen.amax(1, keepdim=True).float())
         reference = highest.nan_to_num(neginf=0.0)  # until a first finite score is seen
         # In two passes, as exp2 takes a fourth of the time of exp, and in memory that is the same for every chunk.
@@ -44,7 +72,9 @@ class FlatMass:
     def _memory_like(self, scores: Tensor) -> Tensor:
         if self._memory is None or self._memory.shape[1] < scores.shape[1]:
             self._memory = torch.empty_like(scores, memory_format=torch.contiguous_format)
-        return self._memory[:, : scores.shape[1]]
+        if self._memory.shape[1] == scores.shape[1]:
+            return self._memory
+        return self._memory.flatten()[: scores.numel()].view(scores.shape)
 
     def _add_by_class(self, masses: Tensor, labels: Tensor, start: int) -> None:
         if self._candidates.label_starts is not None:  # a sum takes a tenth of the time of a product
@@ -59,10 +89,21 @@ class FlatMass:
 
     def of(self, attention: Attention) -> Attention:
         """Return the attention with the flat reading of all that was seen."""
-        return with_flat_reading(attention, self._sums, (self._largest * self._ratio).squeeze(1).double())
+        scale = (self._largest * self._ratio).squeeze(1).double()
+        return with_flat_reading(attention, self._sums, scale, self._flat)
 
 
-def with_flat_reading(attention: Attention, sums: Tensor, scale: Tensor) -> Attention:
-    """Return the attention with shares by class, and the logarithm of their total: sums `(B, C)` times 2 ** scale."""
+def with_flat_reading(attention: Attention, sums: Tensor, scale: Tensor, flat: Flat) -> Attention:
+    """Return the attention with shares by class, and the logarithm of their total: sums `(B, C)` times 2 ** scale.
+
+    Learned scores do not tell how far an input is from all candidates: where they are read alone, the largest of all
+    scores stands for the total.
+    """
     total = sums.sum(1)
-    return replace(attention, flat_mass=sums / total[:, None], flat_total=total.log() + math.log(2) * scale)
+    log_total = total.log() + math.log(2) * scale if flat.width is None else total_of_nearest(attention, flat)
+    return replace(attention, flat_mass=sums / total[:, None], flat_total=log_total)
+
+
+def total_of_nearest(attention: Attention, flat: Flat) -> Tensor:
+    """Return what is the logarithm of the total where the nearest candidate alone counts `(B,)`."""
+    return attention.largest_score.double() / flat.temperature

@@ -18,6 +18,7 @@ from protoattend.data.labels import Classes
 from protoattend.database import search as exact
 from protoattend.database.approximate import Search
 from protoattend.database.attention import Attention
+from protoattend.database.flat_mass import Flat, flat_scores
 from protoattend.database.previews import preview
 from protoattend.database.quantize import Quantization
 from protoattend.database.readings import Readings
@@ -256,7 +257,7 @@ class ReadableDatabase:
             temperature=self.temperature,
             own=own,
             top=top,
-            flat=state.readings.flat_temperature if state.readings is not None and confidence else None,
+            flat=self.flat if confidence else None,
         )
         if state.readings is not None:
             found = replace(
@@ -315,12 +316,20 @@ class ReadableDatabase:
             taking_part[state.searchable.atypical] = False
         return taking_part
 
+    @property
+    def flat(self) -> Flat | None:
+        """How the scores are read for confidence; None where they are read as for decisions."""
+        readings = self._state.readings
+        if readings is None:
+            return None
+        learned = self.model.query[0].out_features
+        return Flat(readings.flat_temperature, None if readings.flat_likeness else int(learned))  # type: ignore[arg-type]
+
     def flat_weights(self, queries: Tensor, *, own: Tensor | None = None) -> Tensor:
         """Return the weights of all rows in the reading that confidence is of `(B, D)`; `own` as in `attend`."""
-        state = self._state
-        temperature = self.temperature if state.readings is None else state.readings.flat_temperature
+        state, flat = self._state, self.flat or Flat(self.temperature)
         keys = state.rows.keys.to(queries.dtype)
-        scores = without_own(attention_scores(state.asked(queries), keys, temperature), own)
+        scores = without_own(flat_scores(state.asked(queries), keys, flat), own)
         normalize = self.model.normalize if state.readings is None else "softmax"
         return normalizer(normalize)(scores, sample_weight=state.rows.sample_weight)
 

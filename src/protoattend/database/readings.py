@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from protoattend.core.attention import attention_scores, class_mass, label_votes
+from protoattend.core.attention import class_mass, label_votes
 from protoattend.core.self_exclusion import without_own
+from protoattend.database.flat_mass import Flat, flat_scores
 
 if TYPE_CHECKING:
     from protoattend.database.variants import VariantMethods
@@ -41,13 +42,15 @@ class Readings:
     or relabels one makes it typical. All candidates count for the confidence. `familiar_from` has for each predicted
     class the logarithm of the sum of exp(score / flat_temperature) over all candidates from which on an input is
     familiar: below it weights of the flat reading sum to less than one, for what is unlike all candidates should not be
-    confident. None: all inputs are familiar.
+    confident. None: all inputs are familiar. With `flat_likeness`, likeness counts in the flat reading as it does in
+    the decision; without, scores are what attention has learned alone.
     """
 
     flat_temperature: float
     probability_temperature: float = 1.0
     typical_only: bool = True
     familiar_from: tuple[float, ...] | None = None
+    flat_likeness: bool = True
 
     def state(self) -> dict[str, Any]:
         """Return it as JSON can hold it."""
@@ -73,8 +76,11 @@ def choose_readings(database: VariantMethods, held_out: Tensor) -> Readings:
     loss = partial(smoothed_loss, labels=labels, weights=weights)
     logits = database.decide(queries, own=asked, confidence=False).logits.double()
     typical_only = database.readings is None or database.readings.typical_only
-    flat = _flat_temperature(database, queries, asked, loss)
-    return _with_familiarity(database, Readings(flat, probability_temperature(logits, loss), typical_only), held_out)
+    flat = _choose_flat(database, queries, asked, loss)
+    reading = Readings(
+        flat.temperature, probability_temperature(logits, loss), typical_only, flat_likeness=flat.width is None
+    )
+    return _with_familiarity(database, reading, held_out)
 
 
 def readings_taken_over(database: VariantMethods, chosen: Readings, scale: float) -> Readings:
@@ -113,19 +119,28 @@ def _spread(positions: Tensor, count: int) -> Tensor:
     return positions[torch.linspace(0, len(positions) - 1, min(count, len(positions))).round().long().unique()]
 
 
-def _flat_temperature(database: VariantMethods, queries: Tensor, own: Tensor, loss: Loss) -> float:
-    keys, rows = database.keys, database.rows
+def _choose_flat(database: VariantMethods, queries: Tensor, own: Tensor, loss: Loss) -> Flat:
+    """Return the temperature at which the class mass says most, by all scores or the learned ones alone.
+
+    Likeness orders candidates that attention holds equal. How confident they make one is another matter: of tables it
+    says more, and of images, whose pixels are alike where their classes are not, less.
+    """
+    keys, rows, model = database.keys, database.rows, database.model
     votes = label_votes(rows.labels, len(database.classes), torch.float32) * rows.sample_weight[:, None]
-    scores = without_own(attention_scores(queries, keys, database.temperature), own)
-    scores = scores - scores.amax(1, keepdim=True)
+    found: list[tuple[float, Flat]] = []
+    for width in (None, model.query[0].out_features) if model.likeness is not None else (None,):
+        read = Flat(database.temperature, width)  # type: ignore[arg-type]
+        scores = without_own(flat_scores(queries, keys, read), own)
+        scores = scores - scores.amax(1, keepdim=True)
 
-    def loss_after(steps: int) -> float:
-        mass = class_mass((scores * STEP**-steps).exp(), votes).double()
-        return loss((mass / mass.sum(1, keepdim=True)).clamp(min=LEAST).log())
+        def loss_after(steps: int, scores: Tensor = scores) -> float:
+            mass = class_mass((scores * STEP**-steps).exp(), votes).double()
+            return loss((mass / mass.sum(1, keepdim=True)).clamp(min=LEAST).log())
 
-    near = min(range(-STEPS, STEPS + 1, COARSE), key=loss_after)
-    best = min(range(near - COARSE + 1, near + COARSE), key=loss_after)
-    return database.temperature * STEP**best
+        near = min(range(-STEPS, STEPS + 1, COARSE), key=loss_after)
+        best = min(range(near - COARSE + 1, near + COARSE), key=loss_after)
+        found.append((loss_after(best), replace(read, temperature=database.temperature * STEP**best)))
+    return min(found, key=lambda each: each[0])[1]
 
 
 def probability_temperature(logits: Tensor, loss: Loss) -> float:

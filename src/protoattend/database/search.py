@@ -21,7 +21,7 @@ from protoattend.core.normalize import softmax
 from protoattend.core.self_exclusion import without_own
 from protoattend.core.sparsemax import ragged_threshold
 from protoattend.database.attention import Attention, attention_of, joined
-from protoattend.database.flat_mass import FlatMass
+from protoattend.database.flat_mass import Flat, FlatMass
 from protoattend.database.searchable import Searchable
 from protoattend.database.single_query import attend_one
 from protoattend.errors import choose
@@ -43,19 +43,19 @@ def attend(
     temperature: float = 1.0,
     own: Tensor | None = None,
     top: int | None = None,
-    flat: float | None = None,
+    flat: Flat | None = None,
     chunk: int | None = None,
 ) -> Attention:
     """Return what queries `(B, d_att)` attend to and decide; `own` `(B,)` is the row each may not attend to, -1 none.
 
     The triples are of all candidates with non-zero weight, or with `top` of the heaviest of each query, which with
-    softmax takes far less memory; 0 is none. Decisions are of all candidates in any case. With sparsemax, `flat` is the
-    temperature of the flat reading, made in the same pass over all candidates.
+    softmax takes far less memory; 0 is none. Decisions are of all candidates in any case. With sparsemax, `flat` is a
+    reading that is made in the same pass over all candidates.
     """
     choose(normalize, ("softmax", "sparsemax"), "normalize")
     one = math.sqrt(queries.shape[1]) * temperature  # what 1 is among products of queries and keys
     if normalize == "sparsemax":
-        asked = _Asked(top, chunk, None if flat is None else temperature / flat)
+        asked = _Asked(top, chunk, None if flat is None else flat.beside(temperature))
         by_label = candidates.by_label  # without a flat reading too, so that decisions are the same to the last bit
         if by_label is None:
             return _sparsemax(queries, candidates, own, one, asked)
@@ -169,11 +169,11 @@ def _is_simple(queries: Tensor, candidates: Searchable) -> bool:
 
 @dataclass(frozen=True)
 class _Asked:
-    """How many prototypes are named, how many candidates scored at a time, and what flat scores are of sharp ones."""
+    """How many prototypes are named, how many candidates scored at a time, and how those scores are read flatly."""
 
     top: int | None
     chunk: int | None
-    flat: float | None
+    flat: Flat | None
 
 
 def _sparsemax(queries: Tensor, candidates: Searchable, own: Tensor | None, one: float, asked: _Asked) -> Attention:
@@ -191,7 +191,7 @@ def _sparsemax_block(queries: Tensor, candidates: Searchable, own: Tensor | None
         alone = -1 if own is None else int(own)
         yield attend_one(queries, candidates, one=1.0, own=alone, top=asked.top, flat=asked.flat)
         return
-    flat = None if asked.flat is None else FlatMass(len(queries), candidates, asked.flat)
+    flat = None if asked.flat is None else FlatMass(queries, candidates, own, asked.flat)
     contenders = _contenders(queries, candidates, own, asked.chunk, flat)
     if contenders is None:  # flat scores: nearly all candidates contend, so take fewer queries at a time
         half = len(queries) // 2

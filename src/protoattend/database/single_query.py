@@ -14,7 +14,7 @@ from torch import Tensor
 
 from protoattend.core.checks import require_a_finite_maximum
 from protoattend.database.attention import Attention
-from protoattend.database.flat_mass import with_flat_reading
+from protoattend.database.flat_mass import Flat, with_flat_reading
 from protoattend.database.searchable import Searchable
 
 
@@ -25,14 +25,14 @@ def attend_one(
     one: float,
     own: int = -1,
     top: int | None = None,
-    flat: float | None = None,
+    flat: Flat | None = None,
 ) -> Attention:
     """Return the attention of a query `(1, d_att)`, the `top` heaviest prototypes kept, without the candidate at `own`.
 
     Products of query and keys are not yet divided by sqrt(d_att) and temperature: `one` is what 1 is among them. `flat`
-    is the temperature of the decision divided by that of the flat reading; None is without.
+    is the flat reading, its temperature beside that of the decision; None is without.
     """
-    gathered = None if flat is None else _FlatMassOfOne(candidates, flat / one)
+    gathered = None if flat is None else _FlatMassOfOne(candidates, flat, one)
     positions, weights, largest = _support(query, candidates, one, own, gathered)
     class_scores, labels = candidates.arrays
     logits = weights.dot(class_scores.take(positions, 0))
@@ -63,7 +63,7 @@ def _support(
         if start <= own < start + len(scores):
             scores[own - start] = -math.inf
         if flat is not None:
-            flat.add(scores, start)
+            flat.add(scores if flat.width is None else _learned_scores(query, keys, flat.width, own - start), start)
         if len(away := candidates.atypical_in(start, len(scores))):
             scores[away.numpy()] = -math.inf
         largest = max(scores.item(scores.argmax()), largest)  # scores.max() takes far longer when seldom called
@@ -96,12 +96,21 @@ def _support(
     return places[order[:n]], weights, np.array([largest / one], dtype=scores.dtype)
 
 
-class _FlatMassOfOne:
-    """What `FlatMass` is of several queries; `ratio` is from products of query and keys to scores of the reading."""
+def _learned_scores(query: Tensor, keys: Tensor, width: int, own: int) -> np.ndarray:
+    """Return the products of the first numbers of a query and keys `(d_att, n)`, -inf at `own` where it is there."""
+    scores: np.ndarray = torch.mm(query[:, :width], keys[:width].to(query.dtype)).numpy()[0]
+    if 0 <= own < len(scores):
+        scores[own] = -math.inf
+    return scores
 
-    def __init__(self, candidates: Searchable, ratio: float) -> None:
+
+class _FlatMassOfOne:
+    """What `FlatMass` is of several queries, by products of query and keys, among which 1 is `one`."""
+
+    def __init__(self, candidates: Searchable, flat: Flat, one: float) -> None:
         self._candidates = candidates
-        self._ratio = ratio * math.log2(math.e)
+        self._flat, self.width = flat, flat.width
+        self._ratio = math.log2(math.e) / (flat.temperature * one)
         self._largest = -math.inf
         self._sums = np.zeros(candidates.class_scores.shape[1])
 
@@ -123,7 +132,7 @@ class _FlatMassOfOne:
 
     def of(self, attention: Attention) -> Attention:
         scale = torch.tensor([self._largest * self._ratio], dtype=torch.float64)
-        return with_flat_reading(attention, torch.from_numpy(self._sums[None]), scale)
+        return with_flat_reading(attention, torch.from_numpy(self._sums[None]), scale, self._flat)
 
 
 def _together(parts: list[np.ndarray]) -> np.ndarray:

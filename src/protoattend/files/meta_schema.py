@@ -119,7 +119,12 @@ _DATABASE_HEAD: dict[str, Rule] = _HEAD | {"count": _COUNT, "next_id": whole(1),
 _ROUNDING = record({"dtype": one_of("float16", "int8"), "scale": listed(number()), "error": listed(number())})
 _READINGS = record(
     {"flat_temperature": positive},
-    {"probability_temperature": positive, "typical_only": flag, "familiar_from": maybe(listed(number()))},
+    {
+        "probability_temperature": positive,
+        "typical_only": flag,
+        "familiar_from": maybe(listed(number())),
+        "flat_likeness": flag,
+    },
 )
 _DATABASE = record(
     _DATABASE_HEAD | {"files": _FILES, "rounding": maybe(_ROUNDING)},
