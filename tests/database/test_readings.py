@@ -230,7 +230,7 @@ def test_likeness_counts_for_confidence_where_it_says_more(helps: bool) -> None:
         keys=keys,
         rows=SimpleNamespace(labels=labels, sample_weight=torch.ones(300)),
         classes=range(3),
-        model=SimpleNamespace(likeness="a sketch", query=[torch.nn.Linear(2, 4)]),
+        model=SimpleNamespace(likeness="a sketch", d_att=4),
         temperature=0.5,
     )
     loss = partial(smoothed_loss, labels=labels, weights=torch.ones(300))

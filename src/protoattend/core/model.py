@@ -120,6 +120,7 @@ class ProtoAttend(nn.Module):
         width = _out_features(encoder) if in_features is None else in_features
         self.encoder = encoder
         self.normalize = normalize
+        self.d_att = d_att  # numbers of queries and keys that are learned; those of likeness come behind them
         self.attention_weight = attention_weight
         self.precision: torch.dtype = getattr(torch, precision)
         self.query = nn.Sequential(nn.Linear(width, d_att), nn.ReLU())

@@ -322,8 +322,7 @@ class ReadableDatabase:
         readings = self._state.readings
         if readings is None:
             return None
-        learned = self.model.query[0].out_features
-        return Flat(readings.flat_temperature, None if readings.flat_likeness else int(learned))  # type: ignore[arg-type]
+        return Flat(readings.flat_temperature, None if readings.flat_likeness else self.model.d_att)
 
     def flat_weights(self, queries: Tensor, *, own: Tensor | None = None) -> Tensor:
         """Return the weights of all rows in the reading that confidence is of `(B, D)`; `own` as in `attend`."""

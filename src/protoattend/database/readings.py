@@ -127,20 +127,24 @@ def _choose_flat(database: VariantMethods, queries: Tensor, own: Tensor, loss: L
     """
     keys, rows, model = database.keys, database.rows, database.model
     votes = label_votes(rows.labels, len(database.classes), torch.float32) * rows.sample_weight[:, None]
-    found: list[tuple[float, Flat]] = []
-    for width in (None, model.query[0].out_features) if model.likeness is not None else (None,):
-        read = Flat(database.temperature, width)  # type: ignore[arg-type]
-        scores = without_own(flat_scores(queries, keys, read), own)
-        scores = scores - scores.amax(1, keepdim=True)
+    widths = (None,) if model.likeness is None else (None, model.d_att)
+    tried = []
+    for width in widths:
+        scores = without_own(flat_scores(queries, keys, Flat(database.temperature, width)), own)
+        least, steps = _best_steps(scores - scores.amax(1, keepdim=True), votes, loss)
+        tried.append((least, Flat(database.temperature * STEP**steps, width)))
+    return min(tried, key=lambda each: each[0])[1]
 
-        def loss_after(steps: int, scores: Tensor = scores) -> float:
-            mass = class_mass((scores * STEP**-steps).exp(), votes).double()
-            return loss((mass / mass.sum(1, keepdim=True)).clamp(min=LEAST).log())
 
-        near = min(range(-STEPS, STEPS + 1, COARSE), key=loss_after)
-        best = min(range(near - COARSE + 1, near + COARSE), key=loss_after)
-        found.append((loss_after(best), replace(read, temperature=database.temperature * STEP**best)))
-    return min(found, key=lambda each: each[0])[1]
+def _best_steps(scores: Tensor, votes: Tensor, loss: Loss) -> tuple[float, int]:
+    """Return the least loss of the class mass, and by how many steps of the temperature of the scores it is reached."""
+
+    def loss_after(steps: int) -> float:
+        mass = class_mass((scores * STEP**-steps).exp(), votes).double()
+        return loss((mass / mass.sum(1, keepdim=True)).clamp(min=LEAST).log())
+
+    near = min(range(-STEPS, STEPS + 1, COARSE), key=loss_after)
+    return min((loss_after(steps), steps) for steps in range(near - COARSE + 1, near + COARSE))
 
 
 def probability_temperature(logits: Tensor, loss: Loss) -> float:

@@ -95,7 +95,8 @@ def decide(
         "label_smoothing": 0.2 if large else 0.0,
         "likeness": (1.0 if "n_grams" in form else 0.1) if attention_taught else LIKENESS_ALONE,
         "test_time_augmentation": changes,
-        "refit": isinstance(encoder.body, (MLP, NgramBag)) and n_rows >= ROWS_TO_REFIT,
+        # Without held-out rows nothing would stop early.
+        "refit": isinstance(encoder.body, (MLP, NgramBag)) and n_rows >= ROWS_TO_REFIT and recipe.patience is None,
         "precision": "bfloat16" if device.type == "cuda" or (large and multiplies_bfloat16(device)) else "float32",
     }
     decided = replace(recipe, **{name: value for name, value in chosen.items() if getattr(recipe, name) == "auto"})
