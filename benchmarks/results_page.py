@@ -25,9 +25,11 @@ Made by `benchmarks/results_page.py` from the files in [benchmarks/results](../b
 its seed, machine, threads and date, and was written by the script of its name in [benchmarks](../benchmarks). All of it
 was measured on two cores without a GPU. The paper's own tables and figures are in
 [paper/RESULTS.md](../paper/RESULTS.md). What `quality.py`, `trust.py`, `condense.py` and `noisy_labels.py` measured is
-older than the two readings of the scores and than likeness, and says what was true before them. What `tables.py`,
-`conformal.py` and `readings.py` measured of tables is from before these were trained with and without mixup; what
-`readings.py` measured of trec is from before few texts were learned with decay.
+older than the two readings of the scores and than likeness, and says what was true before them; what `noisy_labels.py`
+did of corrected labels is also from before only likelier ones were put in place. What `tables.py`, `conformal.py` and
+`readings.py` measured is from before held-out rows of tables and texts were learned too and likeness could be left out
+of confidence; what they measured of tables, from before these were trained with and without mixup; what `readings.py`
+measured of trec, from before few texts were learned with decay.
 """
 TEXTS, IMAGES = ("trec", "subjectivity", "stackoverflow"), ("digits", "fashion-mnist")
 SECTIONS: tuple[Callable[[dict[str, Figures]], str], ...] = (

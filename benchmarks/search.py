@@ -30,6 +30,7 @@ from torch.nn import functional
 from protoattend import CandidateDatabase, ProtoAttend
 from protoattend.data.inputs import Inputs, fit_inputs
 from protoattend.data.labels import Classes
+from protoattend.database.flat_mass import Flat
 from protoattend.database.rows import Block, Blocks, Rows
 from protoattend.database.search import attend
 from protoattend.database.searchable import Searchable
@@ -75,7 +76,7 @@ def ways(queries: Tensor, candidates: Searchable) -> Mapping[str, Way]:
 
     found: dict[str, Way] = {
         "ours, sparsemax": lambda: attend(queries, candidates, normalize="sparsemax", top=TOP),
-        "ours, with confidence": lambda: attend(queries, candidates, normalize="sparsemax", top=TOP, flat=FLAT),
+        "ours, with confidence": lambda: attend(queries, candidates, normalize="sparsemax", top=TOP, flat=Flat(FLAT)),
         "ours, softmax": lambda: attend(queries, candidates, normalize="softmax", top=0),
         "faiss top 64": lambda: index.search(as_array, NEIGHBOURS),
     }

@@ -76,7 +76,8 @@ class ProtoAttendClassifier(ExplainMethods, UncertaintyMethods, MonitoringMethod
     categorical_features : list of column names or numbers, default=None
         Columns of numbers that are really codes.
     validation_fraction : float, default=0.1
-        Share of the rows held out to choose the best epoch; they are candidates afterwards.
+        Share of the rows held out to choose the best epoch and how scores are read; they are candidates afterwards, and
+        learned too where the recipe says `refit`.
     device : str, default="auto"
         "auto" takes CUDA, then MPS, then the CPU.
     n_processes : int, default=1

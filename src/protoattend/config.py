@@ -104,9 +104,9 @@ class Recipe:
         What the objective's prototype and joint terms are to reach: the decision by the input's own value
         (self-distillation), or the label (the paper).
     refit : bool or "auto", default="auto"
-        Whether rows that were held out are learned too: once they have said what is chosen on them, all is trained
-        again on all rows, and how scores are read is carried over. "auto" does so for tables by "mlp" and texts by
-        "n-grams" with 900 rows or more beside those held out, where it takes seconds and `patience` is None.
+        Whether rows that were held out are learned too: once they have said what is chosen on them, the model is
+        trained again on all rows, and how scores are read is carried over. "auto" does so for tables by "mlp" and texts
+        by "n-grams" with 900 rows or more beside those held out, where it takes seconds and `patience` is None.
     patience : int or None, default=None
         Stop after this many validations in a row without a good epoch; None trains for all epochs.
     max_minutes : float or None, default=None
@@ -263,6 +263,11 @@ class Settings:
             raise UserError(
                 f"patience={patience} waits for better validations, but validation_fraction=0 holds no row out; "
                 "pass a fraction such as 0.1, or patience=None."
+            )
+        if patience is not None and self.training_recipe.refit is True:
+            raise UserError(
+                f"refit=True learns all rows for as many epochs as there are, but patience={patience} stops by rows "
+                "held out; pass one of the two."
             )
         if self.recipe == "paper":
             self._follow_the_paper()

@@ -205,7 +205,7 @@ class Estimator(ClassifierMixin, BaseEstimator):
             "Classes": (f"{len(self.classes_):,}", _listed(self.classes_)),
             "Epochs": (
                 f"{len(history):,}",
-                f"{history.seconds:.1f} s of steps; epoch {history.best_epoch + 1} was kept",
+                f"{history.seconds:.1f} s of steps; {history.outcome}",
             ),
         }
         if hasattr(self, "database_"):

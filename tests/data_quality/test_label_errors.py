@@ -113,6 +113,13 @@ def test_both_ways_find_flipped_labels(wine: Any) -> None:
         assert (found.corrected(noisy.labels) == names).mean() > 0.93  # of which 90 % were right
 
 
+@pytest.mark.parametrize("given", [{"normalize": "softmax"}, {"n_prototypes": None}], ids=str)
+def test_without_a_flat_reading(wine: Any, given: dict[str, Any]) -> None:
+    found = ProtoAttendClassifier(**given, max_epochs=2, random_state=0, verbose=0).fit(*wine).find_label_issues()
+    assert found.certainty is not None
+    assert len(found.certainty) == len(found.scores) == 178
+
+
 def test_suggestions_take_the_place_of_disputed_labels() -> None:
     support = np.array([[0.9, 0.1], [0.2, 0.8], [0.4, 0.6]])
     found = find_label_issues(support, np.array([0, 0, 1]), indices=np.array([0, 2, 5]), classes=np.array(["a", "b"]))

@@ -15,7 +15,8 @@ import torch
 
 from protoattend import ProtoAttendClassifier
 from protoattend.core.sparsemax import sparsemax
-from protoattend.database.approximate import FaissNeighbours
+from protoattend.database import search
+from protoattend.database.approximate import Approximation, FaissNeighbours
 from protoattend.database.flat_mass import Flat
 from protoattend.database.readings import SAY, Readings, _choose_flat, choose_readings, smoothed_loss
 from protoattend.database.search import attend
@@ -230,11 +231,42 @@ def test_likeness_counts_for_confidence_where_it_says_more(helps: bool) -> None:
         keys=keys,
         rows=SimpleNamespace(labels=labels, sample_weight=torch.ones(300)),
         classes=range(3),
-        model=SimpleNamespace(likeness="a sketch", d_att=4),
         temperature=0.5,
     )
     loss = partial(smoothed_loss, labels=labels, weights=torch.ones(300))
-    assert _choose_flat(database, keys, torch.arange(300), loss).width == (None if helps else 4)
+    assert _choose_flat(database, keys, torch.arange(300), loss, (None, 4)).width == (None if helps else 4)
+
+
+def test_an_engine_reads_as_exact_search_does_where_not_all_decide() -> None:
+    queries, candidates = case(weighted=False)
+    everyone = Approximation(Everyone(candidates.keys), len(candidates.keys), np.arange(len(candidates.keys)))
+    for read in (Flat(FLAT), Flat(FLAT, 4)):
+        exact, found = (
+            ways.attend(queries, candidates, normalize="sparsemax", flat=read) for ways in (search, everyone)
+        )
+        torch.testing.assert_close(found.flat_mass.float(), exact.flat_mass.float(), atol=1e-5, rtol=0)
+        torch.testing.assert_close(found.flat_total.float(), exact.flat_total.float(), atol=1e-4, rtol=0)
+
+
+class Everyone:
+    """An engine that finds all candidates."""
+
+    def __init__(self, keys: torch.Tensor) -> None:
+        self.keys = keys.numpy()
+
+    def search(self, queries: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+        scores = queries @ self.keys.T
+        order = (-scores).argsort(1)
+        return order, np.take_along_axis(scores, order, axis=1)
+
+
+@pytest.mark.parametrize("likeness", [True, False])
+def test_without_held_out_rows_likeness_counts_as_it_did(
+    wine_classifier: ProtoAttendClassifier, likeness: bool
+) -> None:
+    database = wine_classifier.database_.snapshot()
+    database.readings = replace(database.readings, flat_likeness=likeness)
+    assert database.condense(20).readings.flat_likeness == likeness
 
 
 def test_all_ways_read_learned_scores_alone(wine_classifier: ProtoAttendClassifier) -> None:

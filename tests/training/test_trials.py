@@ -12,7 +12,9 @@ from sklearn.datasets import load_digits, load_wine, make_classification
 
 from protoattend import PlainClassifier, ProtoAttendClassifier, Recipe, frozen
 from protoattend.baselines import plain
+from protoattend.errors import UserError
 from protoattend.training import fit, trials
+from protoattend.training.checkpoint import FileCheckpointer
 
 EPOCHS = 3
 
@@ -98,7 +100,45 @@ def test_other_kinds_are_refitted_where_that_is_asked_for(encoder: str) -> None:
     X, y = X[:300].reshape(-1, 8, 8).astype(np.float32), y[:300]
     own: Any = frozen(torch.nn.Flatten()) if encoder == "module" else encoder
     clf = ProtoAttendClassifier(own, recipe=Recipe(refit=True), max_epochs=3, random_state=0, verbose=0).fit(X, y)
+    assert clf.history_.refitted
     assert clf.score(X, y) > 0.5
+
+
+def test_an_occupied_folder_is_refused_before_anything_is_trained(table: Any, tmp_path: Path, monkeypatch: Any) -> None:
+    fitted(table, checkpoint_to=tmp_path / "run")
+    monkeypatch.setattr(trials, "_try", lambda *rest: pytest.fail("the folder is occupied"))
+    with pytest.raises(UserError, match="holds a checkpoint already"):
+        fitted(table, checkpoint_to=tmp_path / "run")
+
+
+def test_a_refit_goes_on_where_it_was_stopped(table: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = told(table)
+    after_epoch = FileCheckpointer.after_epoch
+
+    def stop(checkpointer: FileCheckpointer, state: Any) -> None:
+        after_epoch(checkpointer, state)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(FileCheckpointer, "after_epoch", stop)
+        with pytest.raises(KeyboardInterrupt):
+            fitted(table, checkpoint_to=tmp_path / "run")
+    again = fitted(table, resume_from=tmp_path / "run")
+    np.testing.assert_array_equal(again.predict_proba(table[0][:50]), whole)
+
+
+def test_patience_and_a_refit_contradict_each_other(table: Any) -> None:
+    with pytest.raises(UserError, match="pass one of the two"):
+        fitted(table, Recipe(refit=True, patience=3))
+    assert not fitted(table, Recipe(patience=3)).history_.refitted
+
+
+@pytest.mark.parametrize("given", [{"normalize": "softmax"}, {"n_prototypes": None}, {"objective": "self"}], ids=str)
+def test_all_kinds_of_attention_are_refitted(table: Any, given: dict[str, Any]) -> None:
+    clf = ProtoAttendClassifier(**given, max_epochs=EPOCHS, random_state=0, verbose=0)
+    clf.fit(*table, sample_weight=np.where(np.arange(1200) % 3, 1.0, 2.0))
+    assert clf.history_.refitted
+    assert clf.score(*table) > 0.6
 
 
 def test_too_few_held_out_rows_or_a_given_mixup_leave_nothing_to_try(table: Any, monkeypatch: Any) -> None:

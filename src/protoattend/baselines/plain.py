@@ -22,7 +22,7 @@ from protoattend.training.loop import train
 from protoattend.training.losses import LossTerms, plain_terms
 from protoattend.training.progress import progress_bar
 from protoattend.training.setup import Setup, draw_seed, seeded, set_up
-from protoattend.training.trials import on_all_rows, refits, untrained_copy
+from protoattend.training.trials import on_all_rows, refits, rounds_of, untrained_copy
 
 
 class PlainClassifier(Estimator):
@@ -175,7 +175,7 @@ def _in_time(setup: Setup, terms: LossTerms, seed: int) -> TrainingPlan:
     if setup.plan.recipe.max_minutes is None:
         return setup.plan
     steps = max(1, setup.prepared.train.rows_of_an_epoch // setup.plan.batch_size)
-    return within_budget(setup.plan, steps, (1 + refits(setup)) * seconds_of_a_step(setup, terms, seed))
+    return within_budget(setup.plan, steps, rounds_of(setup) * seconds_of_a_step(setup, terms, seed))
 
 
 def _without_attention(settings: Settings) -> Settings:

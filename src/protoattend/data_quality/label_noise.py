@@ -1,8 +1,8 @@
 """How likely each label is the right one, given what judges say of the row and how many labels are wrong at all.
 
-Judges that have learned from wrong labels too say how likely a row is to *carry* a label, q(g). If a share e of the C
-labels is wrong, each any other with the same chance b = e / (C - 1), then q(g) = b + (1 - e - b) p(g), where p(g) is
-how likely g is right; and with the label that the row carries,
+Judges that have learned from wrong labels too say how likely a row is to *carry* a label, q(g). If a share e of the
+labels is wrong, each any other of C classes with the same chance b = e / (C - 1), then q(g) = b + (1 - e - b) p(g),
+where p(g) is how likely g is right; and with the label that the row carries,
 
     P(t | x, g) ~ p(t) (1 - e if t = g else b).
 
@@ -19,29 +19,33 @@ import torch
 
 from protoattend.database.readings import probability_temperature, smoothed_loss
 
-ANCHORS = 0.99  # of the rows: of the most confident hardly one is of another class, and what they lack is noise
+TOP, NEAR, ENOUGH = 0.99, 0.95, 50  # anchors are nearly as certain as the hundredth row of a hundred; at least so many
 LEAST = 1e-4  # that any class is likely: what is left of a support below b says nothing of how much less
+FEWEST_WRONG = 1e-3  # of the labels, for each other class: so that one who is certain can be right against a label
 
 
 def calibrated(support: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Return shares `(n, C)` raised to the power that makes them the likeliest for the labels that rows carry."""
-    logs = torch.from_numpy(np.log(np.maximum(support, 1e-9)))
+    logs = torch.from_numpy(np.log(np.maximum(support.astype(float), 1e-9)))
     loss = partial(smoothed_loss, labels=torch.from_numpy(labels), weights=torch.ones(len(labels)))
     shares: np.ndarray = (logs / probability_temperature(logs, loss)).softmax(1).numpy()
     return shares
 
 
-def noise_rate(shares: np.ndarray) -> float:
-    """Return about which share of the labels is wrong, from how likely rows are to carry each one.
+def noise_rate(shares: np.ndarray, labels: np.ndarray) -> float:
+    """Return about which share of the labels `(n,)` is wrong, from how likely rows are to carry each one `(n, C)`.
 
-    Rows whose class is certain carry it as often as labels are right: they are the anchors (Patrini et al., 2017).
+    Rows whose class is the most certain carry another label as often as labels are wrong: they are the anchors
+    (Patrini et al., 2017).
 
-    >>> round(noise_rate(np.array([[0.75, 0.25], [0.25, 0.75], [0.5, 0.5]])), 2)
-    0.25
+    >>> noise_rate(np.tile([0.9, 0.1], (100, 1)), np.tile([0, 0, 0, 0, 1], 20))
+    0.2
     """
-    n_classes = shares.shape[1]
-    least_right = 1 / n_classes + LEAST  # below, a label would speak for the others
-    return 1 - max(float(np.quantile(shares.max(1), ANCHORS)), least_right)
+    certainty = shares.max(1)
+    n_anchors = max(ENOUGH, int((certainty >= NEAR * np.quantile(certainty, TOP)).sum()))
+    anchors = np.argsort(-certainty, kind="stable")[:n_anchors]
+    wrong = float((shares[anchors].argmax(1) != labels[anchors]).mean())
+    return min(wrong, 1 - 1 / shares.shape[1] - LEAST)  # with more, a label would speak for the others
 
 
 def likelihoods(support: np.ndarray, labels: np.ndarray) -> np.ndarray:
@@ -52,9 +56,9 @@ def likelihoods(support: np.ndarray, labels: np.ndarray) -> np.ndarray:
     np.True_
     """
     shares = calibrated(support, labels)
-    wrong = noise_rate(shares)
+    wrong = noise_rate(shares, labels)
     right, other = 1 - wrong, wrong / (shares.shape[1] - 1)
     found = np.maximum((shares - other) / (right - other), LEAST)
-    found[np.arange(len(labels)), labels] *= right / max(other, LEAST * right)
+    found[np.arange(len(labels)), labels] *= right / max(other, FEWEST_WRONG * right)
     likely: np.ndarray = found / found.sum(1, keepdims=True)
     return likely

@@ -246,24 +246,30 @@ class Approximation:
             found = self._found(some, candidates, None if own is None else own[start : start + QUERIES])
             scores = found.scores(some.double() / one, candidates.keys)
             weigh = softmax_of_found if normalize == "softmax" else sparsemax_of_found
-            weights, missed = weigh(decisive(scores, found.positions, candidates), found.counts, found.outside)
+            deciding = decisive(scores, found.positions, candidates)
+            weights, missed = weigh(deciding, found.counts, found.outside)
             inside = weights > 0
             part = attention_of(
                 inside.nonzero()[:, 0],
                 found.positions[inside],
                 weights[inside].to(queries.dtype),
                 candidates,
-                largest_score=scores.amax(1).to(queries.dtype),
+                largest_score=deciding.amax(1).to(queries.dtype),
                 top=top,
                 missed=missed.to(queries.dtype),
             )
             if flat is not None and normalize == "sparsemax":
-                read, beside = slice(flat.width), flat.beside(temperature)
-                flat_scores = found.scores(some[:, read].double() / one, candidates.keys[:, read]) / beside.temperature
+                beside, width = flat.beside(temperature), flat.width
+                if width is not None:
+                    scores = found.scores(some[:, :width].double() / one, candidates.keys[:, :width])
                 mass, total = flat_reading_of_found(
-                    flat_scores, found.counts, found.outside, candidates.labels[found.positions], part.logits.shape[1]
+                    scores / beside.temperature,
+                    found.counts,
+                    found.outside,
+                    candidates.labels[found.positions],
+                    part.logits.shape[1],
                 )
-                total = total if flat.width is None else total_of_nearest(part, beside)
+                total = total if width is None else total_of_nearest(part, beside)
                 part = replace(part, flat_mass=mass, flat_total=total)
             parts.append(part)
         return joined(parts)

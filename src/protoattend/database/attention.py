@@ -38,7 +38,8 @@ class Attention:
     flat_mass : Tensor of shape (B, C) or None, default=None
         The class mass by the flat reading, which confidence is read from, where that was asked for.
     flat_total : Tensor of shape (B,) or None, default=None
-        The logarithm of the total that `flat_mass` was divided by: the further all candidates are, the less it is.
+        The logarithm of the total that `flat_mass` was divided by, or where learned scores alone are read, of what the
+        nearest deciding candidate would add to it with likeness: the further all candidates are, the less it is.
     probability_temperature : float, default=1.0
         By which logits are divided for probabilities.
     familiar_from : Tensor of shape (C,) or None, default=None

@@ -96,8 +96,8 @@ class FlatMass:
 def with_flat_reading(attention: Attention, sums: Tensor, scale: Tensor, flat: Flat) -> Attention:
     """Return the attention with shares by class, and the logarithm of their total: sums `(B, C)` times 2 ** scale.
 
-    Learned scores do not tell how far an input is from all candidates: where they are read alone, the largest of all
-    scores stands for the total.
+    Learned scores do not tell how far an input is from all candidates: where they are read alone, the largest
+    score of those that decide, likeness included, stands for the total.
     """
     total = sums.sum(1)
     log_total = total.log() + math.log(2) * scale if flat.width is None else total_of_nearest(attention, flat)

@@ -7,7 +7,7 @@ for the likelihood of their labels; and probabilities have a temperature chosen 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -40,10 +40,10 @@ class Readings:
 
     With `typical_only`, candidates decide only where their own value argues for the label they carry. A person who adds
     or relabels one makes it typical. All candidates count for the confidence. `familiar_from` has for each predicted
-    class the logarithm of the sum of exp(score / flat_temperature) over all candidates from which on an input is
-    familiar: below it weights of the flat reading sum to less than one, for what is unlike all candidates should not be
-    confident. None: all inputs are familiar. With `flat_likeness`, likeness counts in the flat reading as it does in
-    the decision; without, scores are what attention has learned alone.
+    class the logarithm of the sum of exp(score / flat_temperature) over all candidates (without `flat_likeness`, of the
+    largest alone) from which on an input is familiar: below it weights of the flat reading sum to less than one, for
+    what is unlike all candidates should not be confident. None: all inputs are familiar. With `flat_likeness`, likeness
+    counts in the flat reading as it does in the decision; without, scores are what attention has learned alone.
     """
 
     flat_temperature: float
@@ -76,7 +76,10 @@ def choose_readings(database: VariantMethods, held_out: Tensor) -> Readings:
     loss = partial(smoothed_loss, labels=labels, weights=weights)
     logits = database.decide(queries, own=asked, confidence=False).logits.double()
     typical_only = database.readings is None or database.readings.typical_only
-    flat = _choose_flat(database, queries, asked, loss)
+    widths: tuple[int | None, ...] = (None, database.model.d_att)
+    if database.model.likeness is None or not len(held_out):  # what is learned says too much of rows it has learned
+        widths = (None if database.flat is None else database.flat.width,)
+    flat = _choose_flat(database, queries, asked, loss, widths)
     reading = Readings(
         flat.temperature, probability_temperature(logits, loss), typical_only, flat_likeness=flat.width is None
     )
@@ -119,15 +122,16 @@ def _spread(positions: Tensor, count: int) -> Tensor:
     return positions[torch.linspace(0, len(positions) - 1, min(count, len(positions))).round().long().unique()]
 
 
-def _choose_flat(database: VariantMethods, queries: Tensor, own: Tensor, loss: Loss) -> Flat:
-    """Return the temperature at which the class mass says most, by all scores or the learned ones alone.
+def _choose_flat(
+    database: VariantMethods, queries: Tensor, own: Tensor, loss: Loss, widths: Sequence[int | None]
+) -> Flat:
+    """Return the temperature and the width at which the class mass says most: of all scores, or of the learned ones.
 
     Likeness orders candidates that attention holds equal. How confident they make one is another matter: of tables it
     says more, and of images, whose pixels are alike where their classes are not, less.
     """
-    keys, rows, model = database.keys, database.rows, database.model
+    keys, rows = database.keys, database.rows
     votes = label_votes(rows.labels, len(database.classes), torch.float32) * rows.sample_weight[:, None]
-    widths = (None,) if model.likeness is None else (None, model.d_att)
     tried = []
     for width in widths:
         scores = without_own(flat_scores(queries, keys, Flat(database.temperature, width)), own)

@@ -60,11 +60,17 @@ def within_budget(plan: TrainingPlan, steps_per_epoch: int, seconds: float) -> T
 
 
 def announce(
-    plan: TrainingPlan, described: str, steps_per_epoch: int, seconds: float, *, n_mixups: int = 1, refit: bool = False
+    plan: TrainingPlan,
+    described: str,
+    steps_per_epoch: int,
+    seconds: float,
+    *,
+    n_mixups: int = 1,
+    rounds: float = 1.0,
 ) -> str:
-    """Return a line that says what was chosen, and how long it will take, with all trainings there are.
+    """Return a line that says what was chosen, and how long it will take.
 
-    With and without mixup may be tried, and `refit` says that all rows are learned in the end.
+    With and without mixup may be tried, and all rows learned in the end: `rounds` is how many times as long that takes.
 
     >>> from protoattend.config import Recipe
     >>> plan = TrainingPlan("self", Recipe(optimizer="adam", mixup=0.0, label_smoothing=0.0), 32, 30, 0.0025)
@@ -79,7 +85,7 @@ def announce(
     elif recipe.mixup:
         chosen.append(f"mixup {recipe.mixup:g}")
     chosen += [f"label smoothing {recipe.label_smoothing:g}"] if recipe.label_smoothing else []
-    chosen += ["then with all rows"] if refit else []
-    total = (n_mixups + refit) * plan.max_epochs * steps_per_epoch * seconds
+    chosen += ["then with all rows"] if rounds > n_mixups else []
+    total = rounds * plan.max_epochs * steps_per_epoch * seconds
     about = f"{total:.0f} s" if total < 100 else f"{total / 60:.0f} minutes"
     return f"{described}: {', '.join(chosen)}, {plan.max_epochs} epochs of {steps_per_epoch} steps; about {about}"

@@ -151,6 +151,18 @@ class NoCheckpointer:
         return ""
 
 
+def require_usable(folder: Path, identity: Mapping[str, str], found: Checkpoint | None) -> None:
+    """Raise where the checkpoint found is of another training, or the folder holds one that would be replaced."""
+    if found is not None:
+        _require_same(found, identity)
+    own = found is not None and found.path.resolve() == (folder / FILE).resolve()
+    if not own and (folder / FILE).exists():
+        raise UserError(
+            f"{folder} holds a checkpoint already, which this training would replace; go on from it with "
+            f"resume_from={str(folder)!r}, or choose another folder."
+        )
+
+
 class FileCheckpointer:
     """Writes checkpoints while training goes on; as a context, it also makes Ctrl-C wait for the end of a step.
 
@@ -176,14 +188,7 @@ class FileCheckpointer:
         self.found = found
         self.interrupted = False
         self.written: int | None = None  # the step of the last checkpoint
-        if found is not None:
-            _require_same(found, identity)
-        own = found is not None and found.path.resolve() == (self.folder / FILE).resolve()
-        if not own and (self.folder / FILE).exists():
-            raise UserError(
-                f"{self.folder} holds a checkpoint already, which this training would replace; go on from it with "
-                f"resume_from={str(self.folder)!r}, or choose another folder."
-            )
+        require_usable(self.folder, identity, found)
 
     def restore(self, state: TrainingState) -> None:
         if self.found is None:

@@ -6,6 +6,7 @@ import os
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -36,7 +37,7 @@ from protoattend.training.loop import train, watch_queries
 from protoattend.training.losses import LossTerms, prototype_terms
 from protoattend.training.progress import progress_bar, say
 from protoattend.training.setup import Setup, draw_seed, seeded, set_up
-from protoattend.training.trials import Trial, best_of, mixups_to_try, on_all_rows, refits
+from protoattend.training.trials import Trial, best_of, mixups_to_try, on_all_rows, refits, rounds_of
 from protoattend.training.workers import common_number
 
 Folder = str | os.PathLike[str]
@@ -74,36 +75,36 @@ def fit_here(settings: Settings, data: Data) -> tuple[CandidateDatabase, History
         batch_size = ranks().divisible(setup.plan.batch_size, "batch_size") if found is None else found.batch_size()
         setup = replace(setup, plan=replace(setup.plan, batch_size=batch_size))
         stack.enter_context(threads(setup.n_threads))
-        mixups = mixups_to_try(settings, setup)
+        to = data.checkpoint_to or data.resume_from
+        checkpoints = to if isinstance(to, Checkpoints) or to is None else Checkpoints(to)
+        identity = checkpoint.identity(settings, setup.whole.everything) if checkpoints else {}
+        if checkpoints:
+            checkpoint.require_usable(Path(checkpoints.folder), identity, found)
+        mixups, refit = mixups_to_try(settings, setup), refits(setup)
         setup = _timed(settings, setup, seed, max(1, len(mixups))) if found is None else setup
         known = None if setup.prepared.validation is None else setup.prepared.validation_candidates(generator)
         tried: Trial | None = None
-        if (mixups or refits(setup)) and known is not None:
+        if (mixups or refit) and known is not None:
             either = mixups or (setup.plan.recipe.mixup,)
             tried = best_of(either, setup, known, partial(_tried, settings, seed=seed, known=known))
-            if refits(setup):
-                setup, known = on_all_rows(setup, tried.plan), None
-            elif data.checkpoint_to is None and data.resume_from is None:
+            if refit:
+                setup, known = on_all_rows(setup, tried.setup.plan), None
+            elif checkpoints is None:
                 return _database(tried.setup, settings.n_prototypes), tried.history
             else:
-                setup = replace(setup, plan=tried.plan)
+                setup = replace(setup, plan=tried.setup.plan)
         candidates = _candidates(settings, setup)
         if setup.plan.recipe.compile:
             stack.enter_context(compiled(setup.model.encoder))
         checkpointer: checkpoint.Checkpointer = checkpoint.NoCheckpointer()
-        if (to := data.checkpoint_to or data.resume_from) is not None:
+        if checkpoints is not None:
             checkpointer = stack.enter_context(
                 checkpoint.FileCheckpointer(
-                    to if isinstance(to, Checkpoints) else Checkpoints(to),
-                    seed=seed,
-                    batch_size=batch_size,
-                    identity=checkpoint.identity(settings, setup.whole.everything),
-                    candidates=candidates,
-                    found=found,
+                    checkpoints, seed=seed, batch_size=batch_size, identity=identity, candidates=candidates, found=found
                 )
             )
         history = _train(settings, setup, candidates, seed=seed, known=known, checkpointer=checkpointer)
-        if tried is None or not refits(tried.setup):
+        if tried is None or not refit:
             return _database(setup, settings.n_prototypes), history
         return _database(setup, settings.n_prototypes, tried.setup), replace(tried.history, refitted=True)
 
@@ -163,10 +164,10 @@ def _timed(settings: Settings, setup: Setup, seed: int, n_mixups: int) -> Setup:
     seconds = common_number(round(1e6 * seconds_of_a_step(setup, terms, seed))) / 1e6
     n_rows = setup.prepared.train.rows_of_an_epoch
     steps = max(1, n_rows // setup.plan.batch_size)
-    plan = within_budget(setup.plan, steps, (n_mixups + refits(setup)) * seconds)
+    plan = within_budget(setup.plan, steps, rounds_of(setup, n_mixups) * seconds)
     if settings.verbose:
         what = f"{setup.whole.inputs.kind}, {n_rows:,} rows, encoder {type(setup.encoder.body).__name__}"
-        say(announce(plan, what, steps, seconds, n_mixups=n_mixups, refit=refits(setup)))
+        say(announce(plan, what, steps, seconds, n_mixups=n_mixups, rounds=rounds_of(setup, n_mixups)))
     return replace(setup, plan=plan)
 
 

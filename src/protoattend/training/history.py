@@ -95,9 +95,10 @@ class History:
     records : tuple of EpochRecord
         One for each epoch.
     best_epoch : int
-        The number of the epoch whose parameters were kept.
+        The number of the epoch whose parameters were kept, or found best where it is `refitted`.
     refitted : bool, default=False
-        Whether all rows, those held out too, were learned after this training, for as many epochs (`Recipe.refit`).
+        Whether all rows, those held out too, were learned after this training, for as many epochs (`Recipe.refit`). Of
+        that nothing is recorded.
 
     Examples
     --------
@@ -132,6 +133,11 @@ class History:
     def seconds(self) -> float:
         """How long the steps of all epochs took."""
         return sum(record.seconds for record in self.records)
+
+    @property
+    def outcome(self) -> str:
+        """What became of the epochs, in words."""
+        return "then again with all rows" if self.refitted else f"epoch {self.best_epoch + 1} was kept"
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the terms of the loss, and the accuracies on the rows held out on a second axis.

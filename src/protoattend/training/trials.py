@@ -34,10 +34,6 @@ class Trial:
     history: History
     loss: float
 
-    @property
-    def plan(self) -> TrainingPlan:
-        return self.setup.plan
-
 
 def mixups_to_try(settings: Settings, setup: Setup) -> tuple[float, ...]:
     """Return the values of mixup that are worth a training each; none where it is given, or they cannot be judged."""
@@ -49,6 +45,12 @@ def mixups_to_try(settings: Settings, setup: Setup) -> tuple[float, ...]:
 def refits(setup: Setup) -> bool:
     """Return whether all rows are learned after a training without the held-out ones."""
     return bool(setup.plan.recipe.refit) and setup.prepared.validation is not None
+
+
+def rounds_of(setup: Setup, n_mixups: int = 1) -> float:
+    """Return how many times as long as one training without the held-out rows all of them take."""
+    prepared = setup.prepared
+    return n_mixups + (len(prepared.everything) / len(prepared.train) if refits(setup) else 0.0)
 
 
 def on_all_rows(setup: Setup, plan: TrainingPlan) -> Setup:

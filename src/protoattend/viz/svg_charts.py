@@ -120,10 +120,10 @@ def learning_charts(
 
 def _kept(validated: Sequence[int], accuracies: Mapping[str, Sequence[float]], best_epoch: int) -> str:
     if best_epoch not in validated:
-        return f"Epoch {best_epoch + 1} was kept."
+        return f"Epoch {best_epoch + 1} was the best."
     at = list(validated).index(best_epoch)
     told = " and ".join(f"{precise(values[at])} by {name}" for name, values in accuracies.items())
-    return f"Epoch {best_epoch + 1} was kept, where {told} were right on rows held out from training."
+    return f"Epoch {best_epoch + 1} was the best, where {told} were right on rows held out from training."
 
 
 def _by_epoch(

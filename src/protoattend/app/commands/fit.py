@@ -141,10 +141,10 @@ def _report(clf: ProtoAttendClassifier, to: Path, talk: Talk) -> None:
     queries = clf.database_.rows.queries
     prototypes = median_prototypes(clf, queries[spread(len(queries))])
     epochs = f"{len(history)} epoch{'' if len(history) == 1 else 's'}"
-    shown = {"training": f"{epochs} in {history.seconds:.0f} s"}
+    again = f", {history.outcome}" if history.refitted else ""
+    shown = {"training": f"{epochs} in {history.seconds:.0f} s{again}"}
     if metrics is not None:
-        held_out = f"{metrics.n_samples} samples held out" + (", then learned too" if history.refitted else "")
-        shown["validation accuracy"] = f"{metrics.prototype_accuracy:.1%} of {held_out}"
+        shown["validation accuracy"] = f"{metrics.prototype_accuracy:.1%} of {metrics.n_samples} samples held out"
     shown |= {"prototypes": f"{prototypes:.0f} carry 95 % of a typical decision", "saved in": str(to)}
     machine = {
         "folder": to,

@@ -24,6 +24,10 @@ LIMITS = {
 }
 
 
+def _chosen(refitted: bool) -> str:
+    return "temperatures, and then learned too" if refitted else "the epoch and temperatures"
+
+
 def card_section(m: Measured) -> Section:
     """Return the model card."""
     clf, database = m.clf, m.clf.database_
@@ -35,7 +39,7 @@ def card_section(m: Measured) -> Section:
         "Trained on": counted(len(database), "row") + " that are now the database",
         "Held out": "none"
         if kept is None
-        else f"{counted(kept.n_samples, 'row')}, to choose the epoch and temperatures",
+        else f"{counted(kept.n_samples, 'row')}, to choose {_chosen(history.refitted)}",
         "Read from a file": _reading(clf.reading_),
         "Calibrated": "no" if clf.recalibration_ is None else "yes, on rows of its own",
         "Model": f"fingerprint {database.fingerprint[:16]}, "

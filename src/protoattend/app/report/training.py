@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from protoattend.app.report.measured import Measured
-from protoattend.training.history import History
 from protoattend.viz.blocks import Charts, Fact, Facts, Section
 from protoattend.viz.text import counted, precise
 
@@ -13,7 +12,7 @@ def training_section(m: Measured) -> Section:
     history = m.clf.history_
     kept = history[history.best_epoch].metrics
     facts = [
-        Fact("Epochs", f"{len(history)}", kept_of(history)),
+        Fact("Epochs", f"{len(history)}", history.outcome),
         Fact("Time of the steps", duration(history.seconds), f"{history.seconds / len(history):.2g} s an epoch"),
         Fact("Parameters", f"{sum(p.numel() for p in m.clf.model_.parameters()):,}", "encoder, attention and decision"),
     ]
@@ -32,11 +31,6 @@ def training_section(m: Measured) -> Section:
     if history.refitted:
         lead += " Then all rows were learned, those held out too, for as many epochs; that is what decides here."
     return Section("Training", lead, [Facts(tuple(facts)), Charts(history.charts())])
-
-
-def kept_of(history: History) -> str:
-    """Return what became of the epochs."""
-    return "then again with all rows" if history.refitted else f"epoch {history.best_epoch + 1} was kept"
 
 
 def duration(seconds: float) -> str:
