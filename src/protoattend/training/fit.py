@@ -53,6 +53,12 @@ class Data:
     checkpoint_to: Folder | Checkpoints | None = None
     resume_from: Folder | None = None
 
+    @property
+    def checkpoints(self) -> Checkpoints | None:
+        """Where checkpoints are written, if anywhere: unless another folder is given, where training goes on from."""
+        to = self.checkpoint_to or self.resume_from
+        return to if isinstance(to, Checkpoints) or to is None else Checkpoints(to)
+
 
 def fit(settings: Settings, data: Data) -> tuple[CandidateDatabase, History]:
     """Train together with the processes that the settings ask for or torchrun has started."""
@@ -75,10 +81,9 @@ def fit_here(settings: Settings, data: Data) -> tuple[CandidateDatabase, History
         batch_size = ranks().divisible(setup.plan.batch_size, "batch_size") if found is None else found.batch_size()
         setup = replace(setup, plan=replace(setup.plan, batch_size=batch_size))
         stack.enter_context(threads(setup.n_threads))
-        to = data.checkpoint_to or data.resume_from
-        checkpoints = to if isinstance(to, Checkpoints) or to is None else Checkpoints(to)
-        identity = checkpoint.identity(settings, setup.whole.everything) if checkpoints else {}
-        if checkpoints:
+        checkpoints, identity = data.checkpoints, {}
+        if checkpoints is not None:
+            identity = checkpoint.identity(settings, setup.whole.everything)
             checkpoint.require_usable(Path(checkpoints.folder), identity, found)
         mixups, refit = mixups_to_try(settings, setup), refits(setup)
         setup = _timed(settings, setup, seed, max(1, len(mixups))) if found is None else setup
@@ -104,9 +109,9 @@ def fit_here(settings: Settings, data: Data) -> tuple[CandidateDatabase, History
                 )
             )
         history = _train(settings, setup, candidates, seed=seed, known=known, checkpointer=checkpointer)
-        if tried is None or not refit:
-            return _database(setup, settings.n_prototypes), history
-        return _database(setup, settings.n_prototypes, tried.setup), replace(tried.history, refitted=True)
+        if tried is not None and refit:
+            return _database(setup, settings.n_prototypes, tried.setup), replace(tried.history, refitted=True)
+        return _database(setup, settings.n_prototypes), history
 
 
 def _train(
