@@ -12,6 +12,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from protoattend import ProtoAttendClassifier
 from protoattend.data.tables import TableInputs
+from protoattend.database.store import CandidateDatabase
 from protoattend.errors import UserError
 from protoattend.explain import quality
 from protoattend.explain.quality import TrainingSet, prototype_quality
@@ -214,6 +215,22 @@ def test_report_of_a_classifier(digit_classifier: ProtoAttendClassifier, few_dig
     ax.figure.savefig(tmp_path / "quality.png")
     with pytest.raises(UserError, match="one for each of the 400 candidates"):
         digit_classifier.prototype_quality(X[:9], y[:9], subclasses=y[:9], candidate_subclasses=y[:9])
+
+
+def test_likeness_counts_beside_shuffled_scores_as_beside_learned_ones(digit_classifier: ProtoAttendClassifier) -> None:
+    database = digit_classifier.database_
+    width = database.model.d_att
+
+    def parts(database: CandidateDatabase) -> tuple[float, float]:
+        queries, keys = database.rows.queries, database.keys
+        learned = queries[:, :width] @ keys[:, :width].T
+        likeness = queries[:, width:] @ keys[:, width:].T
+        return float(learned.std(1).mean()), float(likeness.std(1).mean())
+
+    learned, likeness = parts(database)
+    shuffled, beside = parts(DatabaseRanker(database).shuffled().database)
+    assert shuffled < learned / 2, "nothing is learned that would tell candidates apart"
+    assert beside / shuffled == pytest.approx(likeness / learned, rel=0.1)
 
 
 def test_texts_have_a_report(text_classifier: ProtoAttendClassifier, texts: Any) -> None:

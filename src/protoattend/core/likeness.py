@@ -64,8 +64,17 @@ class Likeness(nn.Module):
         components[:, :rank] = torch.from_numpy(found.components_.T)
         self.centre.copy_(torch.from_numpy(found.mean_))
         unit = _neighbour_distance((chosen - self.centre) @ components)
-        learned = float(attention_scores(queries[some[:512]], keys[some]).std(1).mean()) * math.sqrt(queries.shape[1])
-        self.projection.copy_(components * math.sqrt(2 * weight * learned / unit))
+        self.projection.copy_(components * math.sqrt(2 * weight * spread(queries[some], keys[some]) / unit))
+
+    @torch.no_grad()
+    def rescale(self, factor: float) -> None:
+        """Let likeness count so many times as much as it did."""
+        self.projection.mul_(math.sqrt(factor))
+
+
+def spread(queries: Tensor, keys: Tensor) -> float:
+    """Return the standard deviation of what is learned, products of queries and keys, among the candidates of a query."""
+    return float(attention_scores(queries[:512], keys).std(1).mean()) * math.sqrt(queries.shape[1])
 
 
 def _neighbour_distance(points: Tensor) -> float:

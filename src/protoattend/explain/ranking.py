@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from protoattend.arguments import check_length
 from protoattend.core.attention import relational_attention
+from protoattend.core.likeness import ROWS, spread
 from protoattend.data.inputs import Inputs, require_rows
 from protoattend.data.labels import column_of
 from protoattend.database.encode import decision_weight, encode
@@ -61,11 +62,21 @@ class DatabaseRanker:
         ).numpy()
 
     def shuffled(self, seed: int = 0) -> DatabaseRanker:
-        """Return the same with every parameter's numbers in random order: as large as before, and nothing learned."""
+        """Return the same with every parameter's numbers in random order: as large as before, and nothing learned.
+
+        Likeness counts beside the scores there are now as much as it did beside those that were learned.
+        """
         model = copy.deepcopy(self.database.model)
         shuffle_parameters(model, seed)
         old = self.database.rows
-        encoded = encode(model, self.database.inputs.tensor(old.source))
+        samples = self.database.inputs.tensor(old.source)
+        encoded = encode(model, samples)
+        if model.likeness is not None:
+            some, width = slice(None, None, max(1, len(old) // ROWS)), model.d_att
+            before = spread(old.queries[some, :width], self.database.keys[some, :width])
+            after = spread(encoded.queries[some, :width], encoded.keys[some, :width])
+            model.likeness.rescale(after / before if before else 1.0)
+            encoded = encode(model, samples)
         rows = replace(
             old,
             keys=encoded.keys,
