@@ -73,7 +73,7 @@ class Likeness(nn.Module):
 
 
 def spread(queries: Tensor, keys: Tensor) -> float:
-    """Return the standard deviation of learned scores, products of queries and keys, among the candidates of a query."""
+    """Return the standard deviation of learned scores, products of queries and keys, among candidates of a query."""
     return float(attention_scores(queries[:512], keys).std(1).mean()) * math.sqrt(queries.shape[1])
 
 
