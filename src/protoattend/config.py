@@ -105,8 +105,9 @@ class Recipe:
         (self-distillation), or the label (the paper).
     refit : bool or "auto", default="auto"
         Whether rows that were held out are learned too: once they have said what is chosen on them, the model is
-        trained again on all rows, and how scores are read is carried over. "auto" does so for tables by "mlp" and texts
-        by "n-grams" with 900 rows or more beside those held out, where it takes seconds and `patience` is None.
+        trained again on all rows, and how scores are read is carried over. Where an earlier epoch than the last was
+        best, it is kept instead, as nothing would say when to stop. "auto" does so for tables by "mlp" and texts by
+        "n-grams" with 900 rows or more beside those held out, where it takes seconds and `patience` is None.
     patience : int or None, default=None
         Stop after this many validations in a row without a good epoch; None trains for all epochs.
     max_minutes : float or None, default=None

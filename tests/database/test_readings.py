@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,7 +17,8 @@ from protoattend.core.sparsemax import sparsemax
 from protoattend.database import search
 from protoattend.database.approximate import Approximation, FaissNeighbours
 from protoattend.database.flat_mass import Flat
-from protoattend.database.readings import SAY, Readings, _choose_flat, choose_readings, smoothed_loss
+from protoattend.database.judges import Judges
+from protoattend.database.readings import SAY, Readings, _choose_flat, choose_readings
 from protoattend.database.search import attend
 from protoattend.database.searchable import Searchable
 
@@ -233,8 +233,8 @@ def test_likeness_counts_for_confidence_where_it_says_more(helps: bool) -> None:
         classes=range(3),
         temperature=0.5,
     )
-    loss = partial(smoothed_loss, labels=labels, weights=torch.ones(300))
-    assert _choose_flat(database, keys, torch.arange(300), loss, (None, 4)).width == (None if helps else 4)
+    judges = Judges(labels, torch.ones(300))
+    assert _choose_flat(database, keys, torch.arange(300), judges, judges, (None, 4)).width == (None if helps else 4)
 
 
 def test_an_engine_reads_as_exact_search_does_where_not_all_decide() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,11 @@ from sklearn.datasets import load_digits, load_wine, make_classification
 
 from protoattend import PlainClassifier, ProtoAttendClassifier, Recipe, frozen
 from protoattend.baselines import plain
+from protoattend.database.judges import Judges
 from protoattend.errors import UserError
 from protoattend.training import fit, trials
 from protoattend.training.checkpoint import FileCheckpointer
+from protoattend.training.history import Metrics
 
 EPOCHS = 3
 
@@ -46,7 +49,7 @@ def test_the_one_that_is_kept_is_as_if_it_had_been_asked_for(table: Any, monkeyp
 
 def test_held_out_labels_decide(table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     for kept in (0.0, 1.0):
-        monkeypatch.setattr(trials, "smoothed_loss", lambda logs, **rest: 0.0)  # all are level
+        monkeypatch.setattr(Judges, "loss", lambda *rest: 0.0)  # all are level
         monkeypatch.setattr(trials, "MIXUPS", (kept, 1.0 - kept))
         np.testing.assert_array_equal(told(table), told(table, Recipe(mixup=kept)), "then the first is kept")
 
@@ -82,6 +85,21 @@ def test_the_plain_encoder_learns_as_many_rows(table: Any, monkeypatch: pytest.M
     clf = PlainClassifier(max_epochs=EPOCHS, random_state=0, verbose=0).fit(*table)
     assert rows == [1080, 1200]
     assert clf.history_[0].metrics is not None
+
+
+def test_what_was_best_before_the_last_epoch_stays(table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    ours, theirs = rows_of_each_training(monkeypatch, fit), rows_of_each_training(monkeypatch, plain)
+    epoch = itertools.cycle(range(EPOCHS))
+    monkeypatch.setattr(Metrics, "good_enough", lambda metrics, best: next(epoch) == 0)
+    for recipe in (Recipe(mixup=1.0), Recipe(mixup=1.0, refit=True)):
+        clf = fitted(table, recipe)
+        assert not clf.history_.refitted
+        assert clf.history_.best_epoch == 0
+        np.testing.assert_array_equal(clf.predict_proba(table[0][:50]), told(table, Recipe(mixup=1.0, refit=False)))
+    encoder = PlainClassifier(max_epochs=EPOCHS, random_state=0, verbose=0).fit(*table)
+    assert not encoder.history_.refitted
+    assert set(ours + theirs) == {1080}
+    assert encoder.score(*table) > 0.5
 
 
 def test_readings_are_those_that_held_out_rows_chose(table: Any) -> None:

@@ -89,12 +89,14 @@ class PlainClassifier(Estimator):
             setup = set_up(settings, X, y, sample_weight, generator)
             setup = replace(setup, plan=_in_time(setup, _terms(setup), seed))
             with threads(setup.n_threads):
-                if refits(setup):  # as ours does, and with as many rows
-                    self.history_ = replace(_train(untrained_copy(setup), seed, settings.verbose), refitted=True)
+                tried = untrained_copy(setup) if refits(setup) else setup
+                self.history_ = _train(tried, seed, settings.verbose)
+                if refits(setup) and self.history_.last_is_best:  # as ours does, and with as many rows
                     setup = on_all_rows(setup, setup.plan)
                     _train(setup, seed, settings.verbose)
+                    self.history_ = replace(self.history_, refitted=True)
                 else:
-                    self.history_ = _train(setup, seed, settings.verbose)
+                    setup = tried
         setup.end_training()
         setup.model.encoder = setup.encoder
         self.model_, self.inputs_, self.classes_ = setup.model, setup.whole.inputs, setup.whole.classes.values

@@ -12,12 +12,11 @@ they do not know from labels that are wrong, and correct more than they should.
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 import torch
 
-from protoattend.database.readings import probability_temperature, smoothed_loss
+from protoattend.database.judges import Judges
+from protoattend.database.readings import probability_temperature
 
 TOP, NEAR, ENOUGH = 0.99, 0.95, 50  # anchors are nearly as certain as the hundredth row of a hundred; at least so many
 LEAST = 1e-4  # that any class is likely: what is left of a support below b says nothing of how much less
@@ -27,8 +26,8 @@ FEWEST_WRONG = 1e-3  # of the labels, for each other class: so that one who is c
 def calibrated(support: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Return shares `(n, C)` raised to the power that makes them the likeliest for the labels that rows carry."""
     logs = torch.from_numpy(np.log(np.maximum(support.astype(float), 1e-9)))
-    loss = partial(smoothed_loss, labels=torch.from_numpy(labels), weights=torch.ones(len(labels)))
-    shares: np.ndarray = (logs / probability_temperature(logs, loss)).softmax(1).numpy()
+    judges = Judges(torch.from_numpy(labels), torch.ones(len(labels)))
+    shares: np.ndarray = (logs / probability_temperature(logs, judges)).softmax(1).numpy()
     return shares
 
 

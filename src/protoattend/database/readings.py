@@ -7,9 +7,8 @@ for the likelihood of their labels; and probabilities have a temperature chosen 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -18,6 +17,7 @@ from torch import Tensor
 from protoattend.core.attention import class_mass, label_votes
 from protoattend.core.self_exclusion import without_own
 from protoattend.database.flat_mass import Flat, flat_scores
+from protoattend.database.judges import Judges
 
 if TYPE_CHECKING:
     from protoattend.database.variants import VariantMethods
@@ -30,8 +30,6 @@ STEP, STEPS, COARSE = 2**0.5, 24, 4  # of the flat temperature beside that of th
 PROBABILITY = 2.0 ** torch.arange(-4, 4.01, 0.125)  # temperatures of probabilities to choose from
 LEAST = 1e-9  # class mass, in a logarithm
 UNFAMILIAR = 0.02  # of the rows that readings are chosen on: the price in confidence of telling what is far from all
-
-Loss = Callable[[Tensor], float]  # of logarithms of shares `(n, C)`
 
 
 @dataclass(frozen=True)
@@ -73,15 +71,16 @@ def choose_readings(database: VariantMethods, held_out: Tensor) -> Readings:
     asked, weights = _asked(len(database), held_out)
     rows = database.rows
     queries, labels = rows.blocks.take("queries", asked.numpy()), rows.labels[asked]
-    loss = partial(smoothed_loss, labels=labels, weights=weights)
+    judges = Judges(labels, weights)
     logits = database.decide(queries, own=asked, confidence=False).logits.double()
     typical_only = database.readings is None or database.readings.typical_only
     widths: tuple[int | None, ...] = (None, database.model.d_att)
     if database.model.likeness is None or not len(held_out):  # what is learned says too much of rows it has learned
         widths = (None if database.flat is None else database.flat.width,)
-    flat = _choose_flat(database, queries, asked, loss, widths)
+    unseen = Judges(labels, weights * torch.isin(asked, held_out))
+    flat = _choose_flat(database, queries, asked, judges, unseen, widths)
     reading = Readings(
-        flat.temperature, probability_temperature(logits, loss), typical_only, flat_likeness=flat.width is None
+        flat.temperature, probability_temperature(logits, judges), typical_only, flat_likeness=flat.width is None
     )
     return _with_familiarity(database, reading, held_out)
 
@@ -123,36 +122,53 @@ def _spread(positions: Tensor, count: int) -> Tensor:
 
 
 def _choose_flat(
-    database: VariantMethods, queries: Tensor, own: Tensor, loss: Loss, widths: Sequence[int | None]
+    database: VariantMethods,
+    queries: Tensor,
+    own: Tensor,
+    judges: Judges,
+    unseen: Judges,
+    widths: Sequence[int | None],
 ) -> Flat:
-    """Return the temperature and the width at which the class mass says most: of all scores, or of the learned ones.
+    """Return the width and the temperature at which the class mass says most: of all scores, or of the learned ones.
 
     Likeness orders candidates that attention holds equal. How confident they make one is another matter: of tables it
-    says more, and of images, whose pixels are alike where their classes are not, less.
+    says more, and of images, whose pixels are alike where their classes are not, less. The first width stands unless
+    those judges that training has not seen prefer another: it has learned to be right on the others.
     """
     keys, rows = database.keys, database.rows
     votes = label_votes(rows.labels, len(database.classes), torch.float32) * rows.sample_weight[:, None]
-    tried = []
-    for width in widths:
+
+    def best(width: int | None) -> tuple[Flat, Tensor]:
         scores = without_own(flat_scores(queries, keys, Flat(database.temperature, width)), own)
-        least, steps = _best_steps(scores - scores.amax(1, keepdim=True), votes, loss)
-        tried.append((least, Flat(database.temperature * STEP**steps, width)))
-    return min(tried, key=lambda each: each[0])[1]
+        steps, logs = _best_steps(scores - scores.amax(1, keepdim=True), votes, judges)
+        return Flat(database.temperature * STEP**steps, width), logs
+
+    chosen, logs = best(widths[0])
+    for width in widths[1:]:
+        other, its_logs = best(width)
+        if unseen.prefer(its_logs, to=logs):
+            chosen, logs = other, its_logs
+    return chosen
 
 
-def _best_steps(scores: Tensor, votes: Tensor, loss: Loss) -> tuple[float, int]:
-    """Return the least loss of the class mass, and by how many steps of the temperature of the scores it is reached."""
+def _best_steps(scores: Tensor, votes: Tensor, judges: Judges) -> tuple[int, Tensor]:
+    """Return by how many steps of the temperature of the scores the class mass says most, and its logarithms there."""
+
+    def logs_after(steps: int) -> Tensor:
+        mass = class_mass((scores * STEP**-steps).exp(), votes).double()
+        return (mass / mass.sum(1, keepdim=True)).clamp(min=LEAST).log()
 
     def loss_after(steps: int) -> float:
-        mass = class_mass((scores * STEP**-steps).exp(), votes).double()
-        return loss((mass / mass.sum(1, keepdim=True)).clamp(min=LEAST).log())
+        return judges.loss(logs_after(steps))
 
     near = min(range(-STEPS, STEPS + 1, COARSE), key=loss_after)
-    return min((loss_after(steps), steps) for steps in range(near - COARSE + 1, near + COARSE))
+    best = min(range(near - COARSE + 1, near + COARSE), key=loss_after)
+    return best, logs_after(best)
 
 
-def probability_temperature(logits: Tensor, loss: Loss) -> float:
-    losses = [loss((logits / temperature).log_softmax(1)) for temperature in PROBABILITY]
+def probability_temperature(logits: Tensor, judges: Judges) -> float:
+    """Return the temperature at which the softmax of logits `(n, C)` says most."""
+    losses = [judges.loss((logits / temperature).log_softmax(1)) for temperature in PROBABILITY]
     return float(PROBABILITY[int(torch.tensor(losses).argmin())])
 
 
@@ -174,15 +190,3 @@ def _quantile(numbers: Tensor, weights: Tensor, share: float) -> float:
     ordered, order = numbers.sort()
     reached = weights.double()[order].cumsum(0)
     return float(ordered[torch.searchsorted(reached, share * float(reached[-1]))])
-
-
-def smoothed_loss(logs: Tensor, labels: Tensor, weights: Tensor) -> float:
-    """Return minus the mean log likelihood, a share of 1 / (n + 2) being of the other labels (the rule of succession).
-
-    Where all of n rows are right, that is how often one more may be wrong; without it the best would be to be certain.
-    """
-    n, n_classes = float(weights.sum()), logs.shape[1]
-    wrong = 1 / (n + 2)
-    own = logs.gather(1, labels[:, None]).squeeze(1)
-    others = (logs.sum(1) - own) / max(1, n_classes - 1)
-    return -float(((1 - wrong) * own + wrong * others) @ weights.double()) / n

@@ -92,6 +92,7 @@ def fit_here(settings: Settings, data: Data) -> tuple[CandidateDatabase, History
         if (mixups or refit) and known is not None:
             either = mixups or (setup.plan.recipe.mixup,)
             tried = best_of(either, setup, known, partial(_tried, settings, seed=seed, known=known))
+            refit = refit and tried.history.last_is_best  # else nothing would say when to stop
             if refit:
                 setup, known = on_all_rows(setup, tried.setup.plan), None
             elif checkpoints is None:

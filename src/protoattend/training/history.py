@@ -130,6 +130,11 @@ class History:
         return self.records[epoch]
 
     @property
+    def last_is_best(self) -> bool:
+        """Whether the last epoch was kept, so that the schedule did no harm to its end."""
+        return self.best_epoch == len(self) - 1
+
+    @property
     def seconds(self) -> float:
         """How long the steps of all epochs took."""
         return sum(record.seconds for record in self.records)

@@ -9,12 +9,12 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 
 import torch
 
 from protoattend.config import Settings, TrainingPlan
-from protoattend.database.readings import probability_temperature, smoothed_loss
+from protoattend.database.judges import Judges
+from protoattend.database.readings import probability_temperature
 from protoattend.encoders.tabular import MLP
 from protoattend.training.batches import Labelled
 from protoattend.training.evaluation import held_out_logits
@@ -79,7 +79,7 @@ def _try(mixup: float, setup: Setup, candidates: Labelled, train: Callable[[Setu
     validation = own.prepared.validation_rows(own.class_weight)
     assert validation is not None, "nothing is tried without held-out rows"
     counts = torch.ones(len(validation)) if validation.sample_weight is None else validation.sample_weight
-    loss = partial(smoothed_loss, labels=validation.labels, weights=counts)
+    judges = Judges(validation.labels, counts)
     logits = held_out_logits(own.model, validation, candidates).double()
-    temperature = probability_temperature(logits, loss)  # blended rows make all probabilities lower
-    return Trial(own, history, loss((logits / temperature).log_softmax(1)))
+    temperature = probability_temperature(logits, judges)  # blended rows make all probabilities lower
+    return Trial(own, history, judges.loss((logits / temperature).log_softmax(1)))
