@@ -108,6 +108,11 @@ class Recipe:
         trained again on all rows, and how scores are read is carried over. Where an earlier epoch than the last was
         best, it is kept instead, as nothing would say when to stop. "auto" does so for tables by "mlp" and texts by
         "n-grams" with 900 rows or more beside those held out, where it takes seconds and `patience` is None.
+    settle : bool or "auto", default="auto"
+        Whether queries and keys learn on when the encoder is trained, for 300 steps at the most, on features that no
+        longer change: prototypes then decide as the inputs' own values do where training was too short, or labels too
+        hard, for attention to keep up. It is left at that only where held-out rows are told better by it. "auto" does
+        so towards "own" targets, but not of large data (20,000 images or more), where attention has kept up.
     patience : int or None, default=None
         Stop after this many validations in a row without a good epoch; None trains for all epochs.
     max_minutes : float or None, default=None
@@ -169,6 +174,7 @@ class Recipe:
     attention_weight: Annotated[float, _ABOVE_0] = 0.1
     attention_target: Annotated[str, one_of(ATTENTION_TARGETS)] = "own"
     refit: Annotated[Any, beside("auto", _FLAG)] = "auto"
+    settle: Annotated[Any, beside("auto", _FLAG)] = "auto"
     patience: Annotated[int | None, beside(None, count(1))] = None
     max_minutes: Annotated[float | None, beside(None, _ABOVE_0)] = None
     likeness: Annotated[Any, beside("auto", _AT_LEAST_0)] = "auto"
@@ -206,6 +212,7 @@ PAPER = Recipe(
     attention_weight=1.0,
     attention_target="label",
     refit=False,
+    settle=False,
     likeness=0.0,
     keys_of_one_length=False,
     layer_norm=False,

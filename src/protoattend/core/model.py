@@ -156,7 +156,7 @@ class ProtoAttend(nn.Module):
         >>> model.encode(torch.randn(5, 8)).values.shape
         torch.Size([5, 64])
         """
-        return self._with_likeness(self._for_attention(self._features(x, mix)), x)
+        return self._with_likeness(self._for_attention(self.features(x, mix)), x)
 
     def self_logits(self, x: Tensor, mix: Mix | None = None) -> Tensor:
         """Return y_hat(0) of eq. 2: the plain classifier, without attention.
@@ -177,7 +177,7 @@ class ProtoAttend(nn.Module):
         >>> ProtoAttend(nn.Flatten(), n_classes=3, in_features=8).self_logits(torch.randn(5, 8)).shape
         torch.Size([5, 3])
         """
-        return self.decision(self.value(self._features(x, mix)))
+        return self.decision(self.value(self.features(x, mix)))
 
     def _for_attention(self, features: Tensor) -> Encoded:
         # Between equal ends lerp is exactly the identity; only its gradient is scaled.
@@ -201,7 +201,8 @@ class ProtoAttend(nn.Module):
         sketches = [self.likeness.sketch(changed) for changed in augmentation.of(x)]
         return torch.stack(sketches).mean(0)
 
-    def _features(self, x: Tensor, mix: Mix | None) -> Tensor:
+    def features(self, x: Tensor, mix: Mix | None = None) -> Tensor:
+        """Return what the encoder makes of a batch `(B, in_features)`: what the heads read."""
         # The encoder, nearly all of the work, may train in bfloat16; attention and decision stay exact.
         low = self.training and self.precision is not torch.float32
         with torch.autocast(x.device.type, self.precision, enabled=low):
@@ -243,7 +244,7 @@ class ProtoAttend(nn.Module):
         >>> model(torch.randn(5, 8), fresh(torch.randn(20, 8))).weights.shape
         torch.Size([5, 20])
         """
-        features = self._features(x, mix)
+        features = self.features(x, mix)
         encoded = self._with_likeness(self._for_attention(features), x)
         resolved = candidates(self, encoded, exclude, sample_weight)
         weights = relational_attention(

@@ -53,6 +53,15 @@ def encode_together(model: ProtoAttend, samples: Samples) -> Encoded:
     return Encoded(merge(own.queries, count), merge(own.keys, count), merge(own.values, count))
 
 
+def features_together(model: ProtoAttend, samples: Samples) -> Tensor:
+    """Return the features of all samples `(n, in_features)`, in every process; of several, each reads its share."""
+    count, device = len(samples), next(model.parameters()).device
+    own = chunks(subset(samples, ranks().rows(count)), rows_at_once(model.encoder, device))
+    model.eval()
+    with torch.no_grad():
+        return merge(torch.cat([model.features(x.to(device)).cpu() for x in own]), count)
+
+
 def _encode_batches(model: ProtoAttend, samples: Samples, on_batch: Callable[[int], None]) -> Iterator[Encoded]:
     device = next(model.parameters()).device
     size = rows_at_once(model.encoder, device)

@@ -91,7 +91,7 @@ _CALIBRATED: dict[str, Rule] = {
 _TRAINED: dict[str, Rule] = {
     "inputs": _inputs,
     "classes": _CLASSES,
-    "history": record({"records": listed(_EPOCH), "best_epoch": whole()}, {"refitted": flag}),
+    "history": record({"records": listed(_EPOCH), "best_epoch": whole()}, {"refitted": flag, "settled": flag}),
 }
 _READING = maybe(mapping(maybe(either(flag, text()))))
 _CLASSIFIER = record(

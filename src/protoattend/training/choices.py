@@ -97,6 +97,7 @@ def decide(
         "test_time_augmentation": changes,
         # Without held-out rows nothing would stop early.
         "refit": isinstance(encoder.body, (MLP, NgramBag)) and n_rows >= ROWS_TO_REFIT and recipe.patience is None,
+        "settle": attention_taught and not large and recipe.attention_target == "own",
         "precision": "bfloat16" if device.type == "cuda" or (large and multiplies_bfloat16(device)) else "float32",
     }
     decided = replace(recipe, **{name: value for name, value in chosen.items() if getattr(recipe, name) == "auto"})

@@ -11,6 +11,8 @@ from protoattend.core.attention import prototype_counts
 from protoattend.core.candidates import stored
 from protoattend.core.model import Output, ProtoAttend
 from protoattend.data.samples import Samples, chunks, subset
+from protoattend.database.judges import Judges
+from protoattend.database.readings import probability_temperature
 from protoattend.encoders.build import rows_at_once
 from protoattend.training.batches import Labelled
 from protoattend.training.history import Metrics
@@ -59,11 +61,21 @@ def evaluate_with_prototypes(model: ProtoAttend, validation: Labelled, candidate
         )
 
 
-def held_out_logits(model: ProtoAttend, validation: Labelled, candidates: Labelled) -> Tensor:
-    """Return what prototypes among the candidates decide of the validation rows `(n, C)`."""
+def judges_of(validation: Labelled) -> Judges:
+    """Return the validation rows as those who say what is better."""
+    weights = torch.ones(len(validation)) if validation.sample_weight is None else validation.sample_weight
+    return Judges(validation.labels, weights)
+
+
+def held_out_logs(model: ProtoAttend, validation: Labelled, candidates: Labelled) -> Tensor:
+    """Return what prototypes among the candidates say of the validation rows `(n, C)`, at the best temperature.
+
+    What was trained on blends gives lower probabilities, which readings make up for.
+    """
     model.eval()
     with torch.inference_mode():
-        return torch.cat([o.prototype_logits for o in _outputs(model, validation, candidates)]).cpu()
+        logits = torch.cat([o.prototype_logits for o in _outputs(model, validation, candidates)]).cpu().double()
+        return (logits / probability_temperature(logits, judges_of(validation))).log_softmax(1)
 
 
 def _outputs(model: ProtoAttend, validation: Labelled, candidates: Labelled) -> list[Output]:

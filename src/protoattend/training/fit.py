@@ -36,6 +36,7 @@ from protoattend.training.history import History
 from protoattend.training.loop import train, watch_queries
 from protoattend.training.losses import LossTerms, prototype_terms
 from protoattend.training.progress import progress_bar, say
+from protoattend.training.settle import settle, settle_where_it_helps
 from protoattend.training.setup import Setup, draw_seed, seeded, set_up
 from protoattend.training.trials import Trial, best_of, mixups_to_try, on_all_rows, refits, rounds_of
 from protoattend.training.workers import common_number
@@ -91,12 +92,12 @@ def fit_here(settings: Settings, data: Data) -> tuple[CandidateDatabase, History
         tried: Trial | None = None
         if (mixups or refit) and known is not None:
             either = mixups or (setup.plan.recipe.mixup,)
-            tried = best_of(either, setup, known, partial(_tried, settings, seed=seed, known=known))
+            tried = best_of(either, setup, known, partial(_tried, settings, seed=seed, known=known), seed)
             refit = refit and tried.history.last_is_best  # else nothing would say when to stop
             if refit:
                 setup, known = on_all_rows(setup, tried.setup.plan), None
             elif checkpoints is None:
-                return _database(tried.setup, settings.n_prototypes), tried.history
+                return _database(tried.setup, settings.n_prototypes), replace(tried.history, settled=tried.settled)
             else:
                 setup = replace(setup, plan=tried.setup.plan)
         candidates = _candidates(settings, setup)
@@ -111,8 +112,12 @@ def fit_here(settings: Settings, data: Data) -> tuple[CandidateDatabase, History
             )
         history = _train(settings, setup, candidates, seed=seed, known=known, checkpointer=checkpointer)
         if tried is not None and refit:
-            return _database(setup, settings.n_prototypes, tried.setup), replace(tried.history, refitted=True)
-        return _database(setup, settings.n_prototypes), history
+            if tried.settled:
+                settle(setup, seed)
+            history = replace(tried.history, refitted=True, settled=tried.settled)
+            return _database(setup, settings.n_prototypes, tried.setup), history
+        settled = known is not None and settle_where_it_helps(setup, known, seed)
+        return _database(setup, settings.n_prototypes), replace(history, settled=settled)
 
 
 def _train(

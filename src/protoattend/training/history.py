@@ -99,6 +99,9 @@ class History:
     refitted : bool, default=False
         Whether all rows, those held out too, were learned after this training, for as many epochs (`Recipe.refit`). Of
         that nothing is recorded.
+    settled : bool, default=False
+        Whether queries and keys learned on when the encoder was trained (`Recipe.settle`), so that prototypes decide
+        better than in the last record.
 
     Examples
     --------
@@ -113,12 +116,15 @@ class History:
     records: tuple[EpochRecord, ...]
     best_epoch: int
     refitted: bool = False
+    settled: bool = False
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> History:
         """Return what `asdict` made this of."""
         records = tuple(map(EpochRecord.from_json, content["records"]))
-        return cls(records, content["best_epoch"], content.get("refitted", False))
+        return cls(
+            records, content["best_epoch"], content.get("refitted", False), settled=content.get("settled", False)
+        )
 
     def __len__(self) -> int:
         return len(self.records)
@@ -142,7 +148,8 @@ class History:
     @property
     def outcome(self) -> str:
         """What became of the epochs, in words."""
-        return "then again with all rows" if self.refitted else f"epoch {self.best_epoch + 1} was kept"
+        epoch = "then again with all rows" if self.refitted else f"epoch {self.best_epoch + 1} was kept"
+        return f"{epoch}, and attention settled" if self.settled else epoch
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the terms of the loss, and the accuracies on the rows held out on a second axis.

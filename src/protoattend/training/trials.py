@@ -13,12 +13,11 @@ from dataclasses import dataclass, replace
 import torch
 
 from protoattend.config import Settings, TrainingPlan
-from protoattend.database.judges import Judges
-from protoattend.database.readings import probability_temperature
 from protoattend.encoders.tabular import MLP
 from protoattend.training.batches import Labelled
-from protoattend.training.evaluation import held_out_logits
+from protoattend.training.evaluation import held_out_logs, judges_of
 from protoattend.training.history import History
+from protoattend.training.settle import settle_where_it_helps
 from protoattend.training.setup import Setup
 from protoattend.training.workers import common_number
 
@@ -28,10 +27,11 @@ ENOUGH = 100  # held-out rows to judge by: fewer would leave the choice to chanc
 
 @dataclass(frozen=True)
 class Trial:
-    """A training that was tried: its setup, with the trained model, and its history."""
+    """A training that was tried: its setup, with the trained model, its history, and whether attention settled."""
 
     setup: Setup
     history: History
+    settled: bool
     loss: float
 
 
@@ -66,20 +66,20 @@ def untrained_copy(setup: Setup) -> Setup:
     return replace(setup, model=model, encoder=encoder)
 
 
-def best_of(mixups: tuple[float, ...], setup: Setup, candidates: Labelled, train: Callable[[Setup], History]) -> Trial:
+def best_of(
+    mixups: tuple[float, ...], setup: Setup, candidates: Labelled, train: Callable[[Setup], History], seed: int
+) -> Trial:
     """Train a copy of the model with each mixup, and return the trial whose prototypes say held-out labels best."""
-    trials = [_try(mixup, setup, candidates, train) for mixup in mixups]
+    trials = [_try(mixup, setup, candidates, train, seed) for mixup in mixups]
     return trials[common_number(min(range(len(trials)), key=lambda i: trials[i].loss))]
 
 
-def _try(mixup: float, setup: Setup, candidates: Labelled, train: Callable[[Setup], History]) -> Trial:
+def _try(mixup: float, setup: Setup, candidates: Labelled, train: Callable[[Setup], History], seed: int) -> Trial:
     plan = replace(setup.plan, recipe=replace(setup.plan.recipe, mixup=mixup))
     own = replace(untrained_copy(setup), plan=plan)
     history = train(own)
+    settled = settle_where_it_helps(own, candidates, seed)
     validation = own.prepared.validation_rows(own.class_weight)
     assert validation is not None, "nothing is tried without held-out rows"
-    counts = torch.ones(len(validation)) if validation.sample_weight is None else validation.sample_weight
-    judges = Judges(validation.labels, counts)
-    logits = held_out_logits(own.model, validation, candidates).double()
-    temperature = probability_temperature(logits, judges)  # blended rows make all probabilities lower
-    return Trial(own, history, judges.loss((logits / temperature).log_softmax(1)))
+    loss = judges_of(validation).loss(held_out_logs(own.model, validation, candidates))
+    return Trial(own, history, settled, loss)

@@ -141,7 +141,7 @@ def _report(clf: ProtoAttendClassifier, to: Path, talk: Talk) -> None:
     queries = clf.database_.rows.queries
     prototypes = median_prototypes(clf, queries[spread(len(queries))])
     epochs = f"{len(history)} epoch{'' if len(history) == 1 else 's'}"
-    again = f", {history.outcome}" if history.refitted else ""
+    again = f", {history.outcome}" if history.refitted or history.settled else ""
     shown = {"training": f"{epochs} in {history.seconds:.0f} s{again}"}
     if metrics is not None:
         shown["validation accuracy"] = f"{metrics.prototype_accuracy:.1%} of {metrics.n_samples} samples held out"

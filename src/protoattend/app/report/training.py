@@ -30,6 +30,11 @@ def training_section(m: Measured) -> Section:
         )
     if history.refitted:
         lead += " Then all rows were learned, those held out too, for as many epochs; that is what decides here."
+    if history.settled:
+        lead += (
+            " In the end queries and keys learned on while the encoder stood still, and prototypes told the labels of "
+            "the rows held out better than before."
+        )
     return Section("Training", lead, [Facts(tuple(facts)), Charts(history.charts())])
 
 

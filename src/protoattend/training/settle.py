@@ -1,0 +1,95 @@
+"""Attention settles: when the encoder is trained, queries and keys learn on while it stands still.
+
+In training they follow an encoder that moves, and lag behind it where steps are few or labels hard. Features that no
+longer change are read once, and a step without the encoder costs next to nothing. What an input's own value decides
+stays as it is; its prototypes come to decide the same.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import torch
+from torch import nn
+
+from protoattend.config import OneCycle, TrainingPlan
+from protoattend.core.model import ProtoAttend
+from protoattend.core.objectives import SELF, objective
+from protoattend.database.encode import features_together
+from protoattend.parallel import ranks
+from protoattend.training.batches import Labelled
+from protoattend.training.candidates import InBatch
+from protoattend.training.evaluation import held_out_logs, judges_of
+from protoattend.training.loop import train
+from protoattend.training.losses import prototype_terms
+from protoattend.training.setup import Setup
+from protoattend.training.workers import common_number
+
+ROWS = 2**14  # that it learns from, at the most
+STEPS = 300  # at the most, and no more than training took
+BATCH = 512
+RATE = 3e-3
+
+
+def settles(plan: TrainingPlan) -> bool:
+    """Return whether attention learns on: of an objective with a decision of the inputs' own that it can settle on."""
+    terms = objective(plan.objective)
+    return bool(plan.recipe.settle) and SELF in terms and len(terms) > 1
+
+
+def settle_where_it_helps(setup: Setup, known: Labelled, seed: int) -> bool:
+    """Settle if prototypes among the known rows then say held-out labels better than by chance; return whether so.
+
+    An encoder that knows its rows by heart makes features of them that those of new rows are not like, and attention
+    learns nothing from them. Without held-out rows nothing would tell.
+    """
+    model, validation = setup.model, setup.prepared.validation_rows(setup.class_weight)
+    if validation is None or not settles(setup.plan):
+        return False
+    before, logs = copy.deepcopy((model.query, model.key)), held_out_logs(model, validation, known)
+    settle(setup, seed)
+    better = judges_of(validation).prefer(held_out_logs(model, validation, known), to=logs)
+    helped = bool(common_number(int(better)))
+    if not helped:
+        model.query, model.key = before
+    return helped
+
+
+def settle(setup: Setup, seed: int) -> None:
+    """Train queries and keys in place, by the plan's objective, each batch being the candidates of its inputs."""
+    model, data, plan = setup.model, setup.prepared.train, setup.plan
+    chosen = data.at(data.shuffled(torch.Generator().manual_seed(seed))[:ROWS])
+    features = Labelled(features_together(model, chosen.samples), chosen.labels)
+    batch_size = min(BATCH, len(chosen)) // ranks().size * ranks().size
+    steps_of_training = plan.max_epochs * max(1, data.rows_of_an_epoch // plan.batch_size)
+    shorter = replace(
+        plan,
+        recipe=replace(plan.recipe, optimizer="adam", schedule=OneCycle(), weight_decay=0.0, mixup=0.0, patience=None),
+        batch_size=batch_size,
+        max_epochs=max(1, min(STEPS, steps_of_training) // (len(chosen) // batch_size)),
+        learning_rate=RATE,
+        agreement_weight=0.0,
+    )
+    weight = None if chosen.sample_weight is None else chosen.sample_weight.to(setup.device)
+    terms = prototype_terms(shorter, InBatch(), setup.class_weight, weight)
+    with _standing_still(model):
+        train(model, features, shorter, loss_terms=terms, evaluate=None, seed=seed)
+
+
+@contextmanager
+def _standing_still(model: ProtoAttend) -> Iterator[None]:
+    """Inside the block, the model reads features, and queries and keys alone are trained."""
+    encoder = model.encoder
+    decided = [*model.value.parameters(), *model.decision.parameters()]
+    model.encoder = nn.Identity()
+    for parameter in decided:
+        parameter.requires_grad_(False)
+    try:
+        yield
+    finally:
+        model.encoder = encoder
+        for parameter in decided:
+            parameter.requires_grad_(True)
