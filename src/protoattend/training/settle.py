@@ -13,9 +13,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from protoattend.config import OneCycle, TrainingPlan
+from protoattend.core.mixup import Mix
 from protoattend.core.model import ProtoAttend
 from protoattend.core.objectives import SELF, objective
 from protoattend.database.encode import features_together
@@ -67,11 +68,10 @@ def settle(setup: Setup, seed: int) -> None:
     steps_of_training = plan.max_epochs * max(1, data.rows_of_an_epoch // plan.batch_size)
     shorter = replace(
         plan,
-        recipe=replace(plan.recipe, optimizer="adam", schedule=OneCycle(), weight_decay=0.0, mixup=0.0, patience=None),
+        recipe=replace(plan.recipe, optimizer="adam", schedule=OneCycle(), weight_decay=0.0, patience=None),
         batch_size=batch_size,
         max_epochs=max(1, min(STEPS, steps_of_training) // (len(chosen) // batch_size)),
         learning_rate=RATE,
-        agreement_weight=0.0,
     )
     weight = None if chosen.sample_weight is None else chosen.sample_weight.to(setup.device)
     terms = prototype_terms(shorter, InBatch(), setup.class_weight, weight)
@@ -79,12 +79,19 @@ def settle(setup: Setup, seed: int) -> None:
         train(model, features, shorter, loss_terms=terms, evaluate=None, seed=seed)
 
 
+class _HandsOn(nn.Module):
+    """Hands features on, blended as inputs are: attention that saw no blends would be sure of all that lies between."""
+
+    def forward(self, features: Tensor, mix: Mix | None = None) -> Tensor:
+        return features if mix is None else mix(features)
+
+
 @contextmanager
 def _standing_still(model: ProtoAttend) -> Iterator[None]:
     """Inside the block, the model reads features, and queries and keys alone are trained."""
     encoder = model.encoder
     decided = [*model.value.parameters(), *model.decision.parameters()]
-    model.encoder = nn.Identity()
+    model.encoder = _HandsOn()
     for parameter in decided:
         parameter.requires_grad_(False)
     try:
