@@ -112,7 +112,7 @@ class Recipe:
         Whether queries and keys learn on when the encoder is trained, for 300 steps at the most, on features that no
         longer change: prototypes then decide as the inputs' own values do where training was too short, or labels too
         hard, for attention to keep up. It is left at that only where held-out rows are told better by it. "auto" does
-        so towards "own" targets, but not of large data (20,000 images or more), where attention has kept up.
+        so towards "own" targets, but not with "fast-cnn" on 20,000 images or more, where attention has kept up.
     patience : int or None, default=None
         Stop after this many validations in a row without a good epoch; None trains for all epochs.
     max_minutes : float or None, default=None

@@ -45,7 +45,7 @@ def test_what_is_better_is_preferred() -> None:
     assert not judges.prefer(better, to=better)
 
 
-@pytest.mark.parametrize("n", [10, 300])
+@pytest.mark.parametrize("n", [1, 3, 10, 300])
 def test_chance_is_seldom_preferred(n: int) -> None:
     judges = Judges(torch.zeros(n, dtype=torch.long), torch.ones(n))
     pairs = [(shares(n, 0.8, 2 * i, noise=1.0), shares(n, 0.8, 2 * i + 1, noise=1.0)) for i in range(200)]

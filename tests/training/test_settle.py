@@ -18,6 +18,8 @@ from protoattend.core.candidates import in_batch
 from protoattend.database.judges import Judges
 from protoattend.training import fit, trials
 from protoattend.training import settle as settling
+from protoattend.training.batches import Labelled
+from protoattend.training.evaluation import judges_of
 from protoattend.training.settle import settle, settle_where_it_helps
 from protoattend.training.setup import Setup, seeded, set_up
 
@@ -91,6 +93,23 @@ def test_few_rows_many_rows_and_undersampled_ones(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(settling, "ROWS", 100)
     monkeypatch.setattr(settling, "BATCH", 64)
     settle(trained_to_decide(300), seed=0)
+
+
+def test_of_very_wide_features_fewer_rows_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    setup, read = trained_to_decide(300), []
+    monkeypatch.setattr(settling, "BATCH", 64)
+    monkeypatch.setattr(settling, "FEATURES", 100 * settling.width_of(setup.model))
+    together = settling.features_together
+    monkeypatch.setattr(settling, "features_together", lambda *given: read.append(together(*given)) or read[-1])
+    settle(setup, seed=0)
+    assert [len(each) for each in read] == [100]
+
+
+def test_the_scale_of_weights_changes_nothing_that_judges_say() -> None:
+    setup = trained_to_decide(300)
+    rows = setup.prepared.validation_rows(None)
+    light = Labelled(rows.samples, rows.labels, torch.full((len(rows),), 0.01))
+    torch.testing.assert_close(judges_of(light).weights, judges_of(rows).weights)
 
 
 @pytest.mark.parametrize("helps", [True, False])

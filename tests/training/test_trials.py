@@ -10,14 +10,17 @@ import numpy as np
 import pytest
 import torch
 from sklearn.datasets import load_digits, load_wine, make_classification
+from sklearn.exceptions import NotFittedError
 
 from protoattend import PlainClassifier, ProtoAttendClassifier, Recipe, frozen
 from protoattend.baselines import plain
+from protoattend.config import Settings
 from protoattend.database.judges import Judges
 from protoattend.errors import UserError
 from protoattend.training import fit, trials
 from protoattend.training.checkpoint import FileCheckpointer
-from protoattend.training.history import Metrics
+from protoattend.training.history import History, Metrics
+from protoattend.training.setup import seeded, set_up
 
 EPOCHS = 3
 
@@ -143,6 +146,39 @@ def test_a_refit_goes_on_where_it_was_stopped(table: Any, tmp_path: Path, monkey
             fitted(table, checkpoint_to=tmp_path / "run")
     again = fitted(table, resume_from=tmp_path / "run")
     np.testing.assert_array_equal(again.predict_proba(table[0][:50]), whole)
+
+
+def test_a_training_that_chose_otherwise_is_not_gone_on_with(table: Any, tmp_path: Path, monkeypatch: Any) -> None:
+    fitted(table, checkpoint_to=tmp_path / "run")
+    monkeypatch.setattr(History, "last_is_best", False)
+    with pytest.raises(UserError, match=r"made with mixup=\S+, refit=True and now it is mixup=\S+, refit=False"):
+        fitted(table, resume_from=tmp_path / "run")
+
+
+def test_an_encoder_whose_refit_was_interrupted_is_not_fitted(table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    train = plain.train
+
+    def interrupted(model: Any, data: Any, *rest: Any, **named: Any) -> History:
+        if len(data) == 1200:
+            raise KeyboardInterrupt
+        return train(model, data, *rest, **named)
+
+    monkeypatch.setattr(plain, "train", interrupted)
+    encoder = PlainClassifier(max_epochs=EPOCHS, random_state=0, verbose=0)
+    with pytest.raises(KeyboardInterrupt):
+        encoder.fit(*table)
+    with pytest.raises(NotFittedError):
+        encoder.predict(table[0])
+
+
+def test_a_frozen_front_is_not_copied() -> None:
+    X, y = load_digits(return_X_y=True)
+    given = Settings(encoder=frozen(torch.nn.Flatten()), recipe=Recipe(refit=True))
+    with seeded(0) as generator:
+        setup = set_up(given, X[:300].reshape(-1, 8, 8).astype(np.float32), y[:300], None, generator)
+    own = trials.untrained_copy(setup)
+    assert own.encoder.front is setup.encoder.front
+    assert own.model is not setup.model
 
 
 def test_patience_and_a_refit_contradict_each_other(table: Any) -> None:

@@ -90,15 +90,16 @@ class PlainClassifier(Estimator):
             setup = replace(setup, plan=_in_time(setup, _terms(setup), seed))
             with threads(setup.n_threads):
                 tried = untrained_copy(setup) if refits(setup) else setup
-                self.history_ = _train(tried, seed, settings.verbose)
-                if refits(setup) and self.history_.last_is_best:  # as ours does, and with as many rows
+                history = _train(tried, seed, settings.verbose)
+                if refits(setup) and history.last_is_best:  # as ours does, and with as many rows
                     setup = on_all_rows(setup, setup.plan)
                     _train(setup, seed, settings.verbose)
-                    self.history_ = replace(self.history_, refitted=True)
+                    history = replace(history, refitted=True)
                 else:
                     setup = tried
         setup.end_training()
         setup.model.encoder = setup.encoder
+        self.history_ = history
         self.model_, self.inputs_, self.classes_ = setup.model, setup.whole.inputs, setup.whole.classes.values
         return self
 
@@ -121,7 +122,8 @@ class PlainClassifier(Estimator):
         >>> PlainClassifier(max_epochs=2, random_state=0, verbose=0).fit(X, y).predict(X).shape
         (178,)
         """
-        return self.classes_[self.predict_proba(X).argmax(1)]
+        probabilities = self.predict_proba(X)
+        return self.classes_[probabilities.argmax(1)]
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return the class probabilities of each row: the softmax of the logits at alpha = 0.

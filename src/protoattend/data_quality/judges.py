@@ -64,7 +64,7 @@ class Judge:
 
 
 def leave_one_out_issues(database: CandidateDatabase) -> LabelIssues:
-    """Return the rows of the database whose label is disputed by the others and by what the row looks like.
+    """Return the rows of the database whose label the others dispute.
 
     What speaks for a class is its share of all candidates by the flat reading, the row itself left out. Nothing is
     trained, and the label that the encoder has learned by heart has hardly a say: values know it, scores do not.

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 ERRORS = 2.0  # standard errors by which a gain is no chance
+FEWEST = 10.0  # who count alike, or as many: of fewer, a standard error says little
 
 
 @dataclass(frozen=True)
@@ -15,6 +16,11 @@ class Judges:
 
     labels: Tensor
     weights: Tensor
+
+    @property
+    def count(self) -> float:
+        """How many who count alike would be as sure of a mean (Kish)."""
+        return float(self.weights.double().sum() ** 2 / self.weights.double().square().sum())
 
     def losses(self, logs: Tensor) -> Tensor:
         """Return minus the log likelihood of each row, given logarithms of shares `(n, C)`.
@@ -37,7 +43,7 @@ class Judges:
         gain = self._mean(gains)
         weights = self.weights.double()
         error = float((weights * (gains - gain)).norm()) / float(weights.sum())
-        return gain > ERRORS * error
+        return self.count >= FEWEST and gain > ERRORS * error * (self.count / (self.count - 1)) ** 0.5
 
     def _mean(self, numbers: Tensor) -> float:
         return float(numbers.double() @ self.weights.double()) / float(self.weights.sum())

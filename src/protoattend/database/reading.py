@@ -257,7 +257,7 @@ class ReadableDatabase:
             temperature=self.temperature,
             own=own,
             top=top,
-            flat=self.flat if confidence else None,
+            flat=state.flat(self.model.d_att) if confidence else None,
         )
         if state.readings is not None:
             found = replace(
@@ -319,14 +319,12 @@ class ReadableDatabase:
     @property
     def flat(self) -> Flat | None:
         """How the scores are read for confidence; None where they are read as for decisions."""
-        readings = self._state.readings
-        if readings is None:
-            return None
-        return Flat(readings.flat_temperature, None if readings.flat_likeness else self.model.d_att)
+        return self._state.flat(self.model.d_att)
 
     def flat_weights(self, queries: Tensor, *, own: Tensor | None = None) -> Tensor:
         """Return the weights of all rows in the reading that confidence is of `(B, D)`; `own` as in `attend`."""
-        state, flat = self._state, self.flat or Flat(self.temperature)
+        state = self._state
+        flat = state.flat(self.model.d_att) or Flat(self.temperature)
         keys = state.rows.keys.to(queries.dtype)
         scores = without_own(flat_scores(state.asked(queries), keys, flat), own)
         normalize = self.model.normalize if state.readings is None else "softmax"

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from protoattend.database.approximate import Approximation
+from protoattend.database.flat_mass import Flat
 from protoattend.database.quantize import Quantization
 from protoattend.database.readings import Readings
 from protoattend.database.rows import Rows
@@ -40,6 +41,12 @@ class State:
         """From where on inputs of each predicted class `(C,)` are familiar; None is all of them."""
         bars = None if self.readings is None else self.readings.familiar_from
         return None if bars is None else torch.tensor(bars, dtype=torch.float64)
+
+    def flat(self, width: int) -> Flat | None:
+        """How scores of which the first `width` numbers are learned are read for confidence; None: as for decisions."""
+        if self.readings is None:
+            return None
+        return Flat(self.readings.flat_temperature, None if self.readings.flat_likeness else width)
 
     @property
     def laid_out(self) -> Rows:

@@ -97,7 +97,7 @@ class PrototypeQuality:
         return {field.name: getattr(self, field.name) for field in fields(self) if field.type == "float"}
 
     def __str__(self) -> str:
-        return "\n".join(f"{name:14}{value:.3f}" for name, value in self.to_dict().items())
+        return "\n".join(f"{name:18}{value:.3f}" for name, value in self.to_dict().items())
 
     def plot(self, ax: Any = None) -> Any:
         """Draw how the decision fades without its top prototypes and comes back from them alone.

@@ -61,6 +61,7 @@ _SCHEMA = record(
         ),
     }
 )
+CHOSEN = "chosen on held-out rows"  # among what must be the same
 # Settings that may be others when training goes on.
 IRRELEVANT = ("verbose", "device", "n_processes", "n_threads", "recipe.compile")
 
@@ -152,9 +153,13 @@ class NoCheckpointer:
 
 
 def require_usable(folder: Path, identity: Mapping[str, str], found: Checkpoint | None) -> None:
-    """Raise where the checkpoint found is of another training, or the folder holds one that would be replaced."""
+    """Raise where the checkpoint found is of another training, or the folder holds one that would be replaced.
+
+    What held-out rows choose need not be known yet.
+    """
     if found is not None:
-        _require_same(found, identity)
+        chosen = {CHOSEN: found.identity[CHOSEN]} if CHOSEN in found.identity else {}
+        _require_same(found, chosen | dict(identity))
     own = found is not None and found.path.resolve() == (folder / FILE).resolve()
     if not own and (folder / FILE).exists():
         raise UserError(
@@ -346,6 +351,11 @@ def _require_same(found: Checkpoint, identity: Mapping[str, str]) -> None:
         if name == "X and y":
             raise UserError(
                 f"training must go on with the data it began with, but {found.path} was made of other X or y."
+            )
+        if name == CHOSEN:
+            raise UserError(
+                f"training must go on with what held-out rows chose, but {found.path} was made with {before} and now "
+                f"it is {now}; go on with as many processes and on the device it began with, or start afresh."
             )
         raise UserError(
             f"training must go on with the parameters it began with, but {found.path} was made with {name}="

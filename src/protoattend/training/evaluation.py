@@ -62,9 +62,9 @@ def evaluate_with_prototypes(model: ProtoAttend, validation: Labelled, candidate
 
 
 def judges_of(validation: Labelled) -> Judges:
-    """Return the validation rows as those who say what is better."""
+    """Return the validation rows as those who say what is better, however large the weights of rows and classes are."""
     weights = torch.ones(len(validation)) if validation.sample_weight is None else validation.sample_weight
-    return Judges(validation.labels, weights)
+    return Judges(validation.labels, weights * (Judges(validation.labels, weights).count / weights.sum()))
 
 
 def held_out_logs(model: ProtoAttend, validation: Labelled, candidates: Labelled) -> Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -93,7 +93,9 @@ def fit_here(settings: Settings, data: Data) -> tuple[CandidateDatabase, History
         if (mixups or refit) and known is not None:
             either = mixups or (setup.plan.recipe.mixup,)
             tried = best_of(either, setup, known, partial(_tried, settings, seed=seed, known=known), seed)
-            refit = refit and tried.history.last_is_best  # else nothing would say when to stop
+            # Of processes, the first one's history counts. Where another epoch was best, nothing says when to stop.
+            refit = refit and bool(common_number(int(tried.history.last_is_best)))
+            identity |= {checkpoint.CHOSEN: f"mixup={tried.setup.plan.recipe.mixup:g}, refit={refit}"}
             if refit:
                 setup, known = on_all_rows(setup, tried.setup.plan), None
             elif checkpoints is None:
@@ -101,16 +103,20 @@ def fit_here(settings: Settings, data: Data) -> tuple[CandidateDatabase, History
             else:
                 setup = replace(setup, plan=tried.setup.plan)
         candidates = _candidates(settings, setup)
-        if setup.plan.recipe.compile:
-            stack.enter_context(compiled(setup.model.encoder))
-        checkpointer: checkpoint.Checkpointer = checkpoint.NoCheckpointer()
-        if checkpoints is not None:
-            checkpointer = stack.enter_context(
-                checkpoint.FileCheckpointer(
-                    checkpoints, seed=seed, batch_size=batch_size, identity=identity, candidates=candidates, found=found
+        with ExitStack() as stack_of_training:
+            checkpointer: checkpoint.Checkpointer = checkpoint.NoCheckpointer()
+            if checkpoints is not None:
+                checkpointer = stack_of_training.enter_context(
+                    checkpoint.FileCheckpointer(
+                        checkpoints,
+                        seed=seed,
+                        batch_size=batch_size,
+                        identity=identity,
+                        candidates=candidates,
+                        found=found,
+                    )
                 )
-            )
-        history = _train(settings, setup, candidates, seed=seed, known=known, checkpointer=checkpointer)
+            history = _train(settings, setup, candidates, seed=seed, known=known, checkpointer=checkpointer)
         if tried is not None and refit:
             if tried.settled:
                 settle(setup, seed)
@@ -130,7 +136,8 @@ def _train(
     checkpointer: checkpoint.Checkpointer,
 ) -> History:
     """Train the model of a setup; `known` are the candidates of validations."""
-    with progress_bar(settings.verbose, setup.plan.max_epochs, "ProtoAttend") as on_step:
+    encoding = compiled(setup.model.encoder) if setup.plan.recipe.compile else nullcontext()
+    with encoding, progress_bar(settings.verbose, setup.plan.max_epochs, "ProtoAttend") as on_step:
         return train(
             setup.model,
             setup.prepared.train,

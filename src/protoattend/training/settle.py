@@ -11,6 +11,7 @@ import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -29,9 +30,10 @@ from protoattend.training.losses import prototype_terms
 from protoattend.training.setup import Setup
 from protoattend.training.workers import common_number
 
-ROWS = 2**14  # that it learns from, at the most
-STEPS = 300  # at the most, and no more than training took
 BATCH = 512
+ROWS = 2**14  # that it learns from, at the most
+FEATURES = 2**26  # of these rows, all together: some encoders have very many
+STEPS = 300  # at the most, and about as many as training took where these were fewer
 RATE = 3e-3
 
 
@@ -62,7 +64,8 @@ def settle_where_it_helps(setup: Setup, known: Labelled, seed: int) -> bool:
 def settle(setup: Setup, seed: int) -> None:
     """Train queries and keys in place, by the plan's objective, each batch being the candidates of its inputs."""
     model, data, plan = setup.model, setup.prepared.train, setup.plan
-    chosen = data.at(data.shuffled(torch.Generator().manual_seed(seed))[:ROWS])
+    n_rows = max(BATCH, min(ROWS, FEATURES // width_of(model)))
+    chosen = data.at(data.shuffled(torch.Generator().manual_seed(seed))[:n_rows])
     features = Labelled(features_together(model, chosen.samples), chosen.labels)
     batch_size = min(BATCH, len(chosen)) // ranks().size * ranks().size
     steps_of_training = plan.max_epochs * max(1, data.rows_of_an_epoch // plan.batch_size)
@@ -77,6 +80,12 @@ def settle(setup: Setup, seed: int) -> None:
     terms = prototype_terms(shorter, InBatch(), setup.class_weight, weight)
     with _standing_still(model):
         train(model, features, shorter, loss_terms=terms, evaluate=None, seed=seed)
+
+
+def width_of(model: ProtoAttend) -> int:
+    """Return how many features queries and keys are made of."""
+    heads: Any = model.query
+    return int(heads[0].in_features)
 
 
 class _HandsOn(nn.Module):

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from protoattend.config import Settings, TrainingPlan
+from protoattend.encoders.pretrained import Frozen
 from protoattend.encoders.tabular import MLP
 from protoattend.training.batches import Labelled
 from protoattend.training.evaluation import held_out_logs, judges_of
@@ -62,7 +63,9 @@ def on_all_rows(setup: Setup, plan: TrainingPlan) -> Setup:
 
 def untrained_copy(setup: Setup) -> Setup:
     """Return the setup with a model of its own, as long as it is untrained."""
-    model, encoder = copy.deepcopy((setup.model, setup.encoder))  # at once: the model trains the encoder or a part
+    front = setup.encoder.front
+    shared = {id(front): front} if isinstance(front, Frozen) else {}  # large, and nothing in it changes
+    model, encoder = copy.deepcopy((setup.model, setup.encoder), shared)  # at once: the model trains it or a part
     return replace(setup, model=model, encoder=encoder)
 
 
