@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Mapping, Sequence
+from functools import reduce
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -25,7 +26,7 @@ def targets(reports: Reports) -> str:
         experiment, *which = target["run"].split()
         each = next((found for data, recipe, found in groups(reports, experiment) if [data, recipe] == which), None)
         if each is not None:
-            value = over_seeds(each, *target["figure"])
+            value = _figure(each, target["figure"])
             rows.append(_row(target, value, *_limit(target, each), each[0]["rows"]["train"]))
     missed = {row[0] for row in rows if row[3].startswith("missed")}
     whys = [f"- {each['what']}: {each['why']}" for each in TARGETS if each["what"] in missed and "why" in each]
@@ -39,6 +40,18 @@ def _of_benchmark(target: Mapping[str, Any]) -> list[tuple[str, ...]]:
         return []
     value = mean(run[target["figure"]] for run in runs[target["of"]])
     return [_row(target, value, *_limit(target, ()), target["rows"])]
+
+
+def _figure(each: Sequence[Report], path: Sequence[str]) -> float | None:
+    """Return the mean over seeds of what lies behind these names.
+
+    "rise", behind a curve, is how much accuracy rises from all answers to the surest ones that the curve shows.
+    """
+    *names, last = path
+    if last != "rise":
+        return over_seeds(each, *path)
+    curves = [reduce(lambda found, name: found[name], names, report["figures"]) for report in each]
+    return mean(curve["accuracy"][0] - curve["accuracy"][-1] for curve in curves)
 
 
 def _row(
@@ -57,5 +70,5 @@ def _limit(target: Mapping[str, Any], each: Sequence[Report]) -> tuple[int, floa
         if name in target:
             return sign, float(target[name])
     sign, other = (1, target["above"]) if "above" in target else (-1, target["below"])
-    found = over_seeds(each, *other)
+    found = _figure(each, other)
     return sign, None if found is None else found + sign * target.get("by", 0.0)
