@@ -25,6 +25,7 @@ import record
 
 from protoattend import ProtoAttendClassifier
 from protoattend.datasets import catalogue
+from protoattend.reproduce.record import circumstances
 
 TABLES = (*one_story.TABLES, "adult")
 WHOLE = {  # name, seeds
@@ -36,8 +37,8 @@ WHOLE = {  # name, seeds
 PARTS = ("tables", "texts", *WHOLE)
 
 
-def train_whole(name: str, seed: int) -> dict[str, float]:
-    """Train on all of a set and return the accuracy on its test split, in %, and the minutes of training."""
+def train_whole(name: str, seed: int) -> dict[str, Any]:
+    """Train on all of a set and return the accuracy on its test split, in %, the minutes of training, and the date."""
     train, test = catalogue.load(name), catalogue.load(name, "test")
     started = time.perf_counter()
     clf = ProtoAttendClassifier(random_state=seed).fit(train.X, train.y)
@@ -47,6 +48,7 @@ def train_whole(name: str, seed: int) -> dict[str, float]:
         "accuracy": 100 * clf.score(test.X, test.y),
         "minutes": minutes,
         "prototypes": float(np.median([e.n_prototypes(0.95) for e in explained])),
+        "date": circumstances()["date"],
     }
 
 

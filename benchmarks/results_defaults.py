@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from results_section import Figures, section
 
-HEAD = ("set", "accuracy, %", "seeds", "minutes", "prototypes for 95 %")
+HEAD = ("set", "accuracy, %", "seeds", "minutes", "prototypes for 95 %", "date")
 PEERS = (("tables", "hgb", "gradient boosting"), ("texts", "tfidf", "TF-IDF and logistic regression"))
 
 
@@ -19,9 +19,10 @@ def defaults(found: dict[str, Figures]) -> str:
             shares = [run["accuracy"] for run in own]
             spread = f", {min(shares):.2f} to {max(shares):.2f}" if len(shares) > 1 else ""
             minutes = sum(run["minutes"] for run in own) / len(own)
-            rows.append(
-                (title, f"{headline[part]:.2f}{spread}", str(len(own)), f"{minutes:.1f}", f"{own[0]['prototypes']:.0f}")
-            )
+            found_on = own[-1]["date"].partition("T")[0]
+            prototypes = f"{own[0]['prototypes']:.0f}"
+            share = f"{headline[part]:.2f}{spread}"
+            rows.append((title, share, str(len(own)), f"{minutes:.1f}", prototypes, found_on))
     text = ["All of a set, constructor defaults. Minutes of training, on two cores beside other work."]
     for kind, peer, name in PEERS:
         if f"{kind}_minus_{peer}" in headline:
