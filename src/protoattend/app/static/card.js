@@ -34,7 +34,7 @@ function Verdict({ card, threshold }) {
       <div><dt>All candidates</dt><dd class="mass">
         ${card.support.map(({ label, share }) => html`<span><b class="tag ${label === card.prediction ? "agrees" : ""}">${className(label)}</b> ${percent(share)}</span>`)}
       </dd></div>
-      <div><dt>Prototypes</dt><dd>${card.n_needed} carry 95 % of the decision, ${percent(card.agreement)} of their weight agrees</dd></div>
+      <div><dt>Prototypes</dt><dd>${card.n_needed} ${card.n_needed === 1 ? "carries" : "carry"} 95 % of the decision, ${percent(card.agreement)} of their weight agrees</dd></div>
       <div><dt>Training data</dt><dd>${
         card.far <= 0.01
           ? html`<span class="tag off">⚑ out-of-distribution</span> further than ${percent(1 - card.far)} of its rows`
