@@ -19,7 +19,7 @@ class Judges:
 
     @property
     def count(self) -> float:
-        """How many who count alike would be as sure of a mean (Kish)."""
+        """How many who count alike would know a mean as well (Kish)."""
         return float(self.weights.double().sum() ** 2 / self.weights.double().square().sum())
 
     def losses(self, logs: Tensor) -> Tensor:

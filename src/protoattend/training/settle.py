@@ -89,7 +89,7 @@ def width_of(model: ProtoAttend) -> int:
 
 
 class _HandsOn(nn.Module):
-    """Hands features on, blended as inputs are: attention that saw no blends would be sure of all that lies between."""
+    """Hands features on, blended as inputs are: attention that saw no blends would be confident of all between."""
 
     def forward(self, features: Tensor, mix: Mix | None = None) -> Tensor:
         return features if mix is None else mix(features)
