@@ -217,7 +217,7 @@ def test_the_schedule_multiplies_both_rates(digits: Any, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(torch.optim, "Adam", Recording)
     encoder = fine_tuned(Net(), learning_rate=1e-4)
-    brief = BRIEF | {"recipe": Recipe(mixup=0.3, schedule=Half())}
+    brief = BRIEF | {"recipe": Recipe(mixup=0.3, schedule=Half(), settle=False)}
     ProtoAttendClassifier(encoder, learning_rate=0.01, **brief).fit(*digits)
     assert len(rates) > 4
     for step, pair in enumerate(rates):

@@ -90,7 +90,7 @@ def test_learning_curves_of_one_epoch_and_of_none_held_out() -> None:
         [0, 1, 2], {"self": [2.0, 1.5, 1.0]}, validated=[0, 2], accuracies={"own value": [0.5, 0.9]}, best_epoch=2
     )
     assert "self 2.00 to 1.00" in both[0].sentence
-    assert "Epoch 3 was kept, where 90.0 % by own value" in both[1].sentence
+    assert "Epoch 3 was the best, where 90.0 % by own value" in both[1].sentence
 
 
 def test_histogram_and_concentration() -> None:
