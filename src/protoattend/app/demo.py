@@ -23,8 +23,6 @@ from protoattend.viz.blocks import Charts, Fact, Facts, Link, Page, Section
 from protoattend.viz.blocks import Table as ReportTable
 from protoattend.viz.html import report
 
-EPOCHS = {"docstrings": 10}  # texts take long; the others train as long as by default
-
 
 @dataclass(frozen=True)
 class DemoResult:
@@ -70,9 +68,8 @@ def run_demo(out: Path, console: Console, *, random_state: int = 0) -> Path:
 
 
 def _run(data: DemoSet, out: Path, random_state: int) -> tuple[DemoResult, Section]:
-    epochs = EPOCHS.get(data.name, "auto")
-    plain = PlainClassifier(max_epochs=epochs, random_state=random_state).fit(data.X_train, data.y_train)
-    clf = ProtoAttendClassifier(max_epochs=epochs, random_state=random_state).fit(data.X_train, data.y_train)
+    plain = PlainClassifier(random_state=random_state).fit(data.X_train, data.y_train)
+    clf = ProtoAttendClassifier(random_state=random_state).fit(data.X_train, data.y_train)
     measured = measure(clf, data.X_test, data.y_test)
     result = _measure(data, plain, measured)
     typical = _typical(measured, data.y_test)
