@@ -29,7 +29,8 @@ older than the two readings of the scores and than likeness, and says what was t
 did of corrected labels is also from before only likelier ones were put in place. What `tables.py`, `conformal.py` and
 `readings.py` measured is from before held-out rows of tables and texts were learned too and likeness could be left out
 of confidence; what they measured of tables, from before these were trained with and without mixup; what `readings.py`
-measured of trec, from before few texts were learned with decay.
+measured of trec, from before few texts were learned with decay. `threads.py` is from before all this, and before
+attention settled.
 """
 TEXTS, IMAGES = ("trec", "subjectivity", "stackoverflow"), ("digits", "fashion-mnist")
 SECTIONS: tuple[Callable[[dict[str, Figures]], str], ...] = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -53,7 +54,7 @@ def evaluate_with_prototypes(model: ProtoAttend, validation: Labelled, candidate
         outputs = _outputs(model, validation, candidates)
         n_prototypes = torch.cat([prototype_counts(o.weights, 0.95) for o in outputs])
         return Metrics(
-            n_samples=_effective_count(validation),
+            n_samples=round(judges_of(validation).count),
             self_accuracy=_accuracy(torch.cat([o.self_logits for o in outputs]), validation),
             prototype_accuracy=_accuracy(torch.cat([o.prototype_logits for o in outputs]), validation),
             median_prototypes=float(n_prototypes.median()),
@@ -64,7 +65,8 @@ def evaluate_with_prototypes(model: ProtoAttend, validation: Labelled, candidate
 def judges_of(validation: Labelled) -> Judges:
     """Return the validation rows as those who say what is better, however large the weights of rows and classes are."""
     weights = torch.ones(len(validation)) if validation.sample_weight is None else validation.sample_weight
-    return Judges(validation.labels, weights * (Judges(validation.labels, weights).count / weights.sum()))
+    judges = Judges(validation.labels, weights)
+    return replace(judges, weights=weights * (judges.count / weights.sum()))
 
 
 def held_out_logs(model: ProtoAttend, validation: Labelled, candidates: Labelled) -> Tensor:
@@ -97,7 +99,7 @@ def evaluate_plain(model: ProtoAttend, validation: Labelled) -> Metrics:
     with torch.inference_mode():
         logits = torch.cat([model.self_logits(x) for x in _chunks(model, validation.samples)])
     accuracy = _accuracy(logits, validation)
-    return Metrics(_effective_count(validation), accuracy, accuracy, float("nan"))
+    return Metrics(round(judges_of(validation).count), accuracy, accuracy, float("nan"))
 
 
 def _accuracy(logits: Tensor, data: Labelled) -> float:
@@ -107,13 +109,6 @@ def _accuracy(logits: Tensor, data: Labelled) -> float:
     return min(
         1.0, float(correct @ data.sample_weight / data.sample_weight.sum())
     )  # the two sums may round differently
-
-
-def _effective_count(data: Labelled) -> int:
-    """Return how many equally weighted samples would give an accuracy with the same standard error (Kish)."""
-    if data.sample_weight is None:
-        return len(data)
-    return round(float(data.sample_weight.sum() ** 2 / data.sample_weight.square().sum()))
 
 
 def _chunks(model: ProtoAttend, samples: Samples, size: int | None = None) -> Iterator[Tensor]:

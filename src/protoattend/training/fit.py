@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from contextlib import ExitStack, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -103,19 +103,12 @@ def fit_here(settings: Settings, data: Data) -> tuple[CandidateDatabase, History
             else:
                 setup = replace(setup, plan=tried.setup.plan)
         candidates = _candidates(settings, setup)
-        with ExitStack() as stack_of_training:
-            checkpointer: checkpoint.Checkpointer = checkpoint.NoCheckpointer()
-            if checkpoints is not None:
-                checkpointer = stack_of_training.enter_context(
-                    checkpoint.FileCheckpointer(
-                        checkpoints,
-                        seed=seed,
-                        batch_size=batch_size,
-                        identity=identity,
-                        candidates=candidates,
-                        found=found,
-                    )
-                )
+        checkpointing: AbstractContextManager[checkpoint.Checkpointer] = nullcontext(checkpoint.NoCheckpointer())
+        if checkpoints is not None:
+            checkpointing = checkpoint.FileCheckpointer(
+                checkpoints, seed=seed, batch_size=batch_size, identity=identity, candidates=candidates, found=found
+            )
+        with checkpointing as checkpointer:
             history = _train(settings, setup, candidates, seed=seed, known=known, checkpointer=checkpointer)
         if tried is not None and refit:
             if tried.settled:
