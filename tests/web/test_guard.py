@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import time
+import threading
 import urllib.error
 import urllib.request
 from typing import Any
@@ -13,8 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from protoattend.app.server import inference
 from protoattend.app.server.application import Options
 from protoattend.app.server.limits import Limits
+from protoattend.app.server.metrics import Watch
 from protoattend.app.server.problems import Refused
 from protoattend.app.server.run import check
 from protoattend.app.server.worker import Batcher
@@ -96,9 +98,10 @@ def test_a_client_that_sends_all_before_it_listens_is_told(sites: Any) -> None:
 def test_too_long_is_refused(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from protoattend.app.server.workbench import Workbench
 
-    client = serve("text", limits=Limits(seconds=0.3))
-    monkeypatch.setattr(Workbench, "row", lambda self, name, number: time.sleep(0.8))
+    client, answered = serve("text", limits=Limits(seconds=2)), threading.Event()
+    monkeypatch.setattr(Workbench, "row", lambda self, name, number: answered.wait(60))
     answer = client.post("/api/card", json={"row": {"row": 1}})
+    answered.set()
     assert (answer.status_code, list(answer.json())) == (408, ["error"])
 
 
@@ -143,9 +146,16 @@ def test_metrics_count_what_was_decided(serve: Any, datas: Any) -> None:
     assert "protoattend_ood_rows_total" in lines
 
 
-def test_the_drift_alarm_is_raised_by_drift_alone(serve: Any, datas: Any) -> None:
+def test_the_drift_alarm_is_raised_by_drift_alone(serve: Any, datas: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = threading.Event()
+
+    def watch(*arguments: Any) -> Watch:
+        begun.set()
+        return Watch(*arguments)
+
+    monkeypatch.setattr(inference, "Watch", watch)
     client = serve("table")
-    time.sleep(0.6)  # until it watches
+    assert begun.wait(60)
     alike, changed = datas["table"].X, datas["table"].X.assign(age=75.0, job="nurse")
 
     def alarm_after(X: Any) -> float:

@@ -28,7 +28,7 @@ def free_port() -> int:
 
 
 def ask(port: int, path: str) -> Any:
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=60) as answer:
         return json.load(answer)
 
 
@@ -52,7 +52,7 @@ def test_it_starts_answers_and_stops_well(folders: Any, people: Any, tmp_path: A
         assert ask(port, "/api/model")["labelled"]
     finally:
         process.send_signal(signal.SIGTERM)
-    out, log = process.communicate(timeout=30)
+    out, log = process.communicate(timeout=120)
     assert process.returncode == 0
     assert f"http://127.0.0.1:{port}/" in out
     assert {"route", "status", "ms"} <= set(json.loads(log.splitlines()[-1]))
