@@ -131,6 +131,9 @@ def test_epochs_fit_into_the_time() -> None:
     assert within_budget(plan(max_epochs=20, max_minutes=10), 100, 1.0).max_epochs == 5
     with pytest.raises(UserError, match="max_minutes must leave time for one epoch"):
         within_budget(plan(max_epochs=20, max_minutes=1), 100, 1.0)
+    assert within_budget(plan(max_epochs=20, max_minutes=10), 100, 1.0, rounds=2.0).max_epochs == 2
+    with pytest.raises(UserError, match=r"about 1\.9 minutes here, of which there are 3"):
+        within_budget(plan(max_epochs=20, max_minutes=5), 100, 1.0, rounds=3.0)
 
 
 def test_a_time_and_checkpoints_exclude_each_other(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from protoattend import ProtoAttendClassifier, Recipe
 from protoattend.config import Settings
 from protoattend.core.candidates import in_batch
 from protoattend.database.judges import Judges
-from protoattend.training import fit, trials
+from protoattend.training import fit
 from protoattend.training import settle as settling
 from protoattend.training.batches import Labelled
 from protoattend.training.evaluation import judges_of
@@ -127,7 +127,7 @@ def test_all_rows_settle_where_held_out_ones_said_so(monkeypatch: pytest.MonkeyP
     for helps in (True, False):
         rows: list[int] = []
         monkeypatch.setattr(fit, "settle", lambda setup, seed: rows.append(len(setup.prepared.train)))  # noqa: B023
-        monkeypatch.setattr(trials, "settle_where_it_helps", lambda *rest: helps)  # noqa: B023
+        monkeypatch.setattr(fit, "settle_where_it_helps", lambda *rest: helps)  # noqa: B023
         clf = ProtoAttendClassifier(recipe=Recipe(mixup=1.0), max_epochs=2, random_state=0, verbose=0).fit(*table(1200))
         assert clf.history_.refitted
         assert rows == [1200] * helps

@@ -22,7 +22,7 @@ from protoattend.training.checkpoint import FileCheckpointer
 from protoattend.training.history import History, Metrics
 from protoattend.training.setup import seeded, set_up
 
-EPOCHS = 3
+EPOCHS = 4
 
 
 @pytest.fixture(scope="module")
@@ -40,11 +40,18 @@ def told(table: Any, recipe: Any = "auto", **fit: Any) -> np.ndarray:
 
 def test_the_one_that_is_kept_is_as_if_it_had_been_asked_for(table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     losses = {}
-    original = trials._try
-    monkeypatch.setattr(trials, "_try", lambda mixup, *rest: losses.setdefault(mixup, original(mixup, *rest)))
-    chosen = told(table)
+    original = fit._tried
+
+    def watched(settings: Settings, setup: Any, **more: Any) -> Any:
+        trial = original(settings, setup, **more)
+        losses[setup.plan.recipe.mixup] = trial.loss
+        return trial
+
+    with monkeypatch.context() as patched:
+        patched.setattr(fit, "_tried", watched)
+        chosen = told(table)
     assert set(losses) == {1.0, 0.0}
-    best = min(losses, key=lambda mixup: losses[mixup].loss)
+    best = min(losses, key=losses.__getitem__)
     asked = {mixup: told(table, Recipe(mixup=mixup)) for mixup in losses}
     np.testing.assert_array_equal(chosen, asked[best])
     assert not np.array_equal(asked[1.0], asked[0.0])
@@ -86,8 +93,19 @@ def test_held_out_rows_are_learned_in_the_end(table: Any, monkeypatch: pytest.Mo
 def test_the_plain_encoder_learns_as_many_rows(table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = rows_of_each_training(monkeypatch, plain)
     clf = PlainClassifier(max_epochs=EPOCHS, random_state=0, verbose=0).fit(*table)
-    assert rows == [1080, 1200]
+    assert rows == [1080, 1080, 1200], "with and without mixup, and then all rows"
     assert clf.history_[0].metrics is not None
+
+
+def test_the_plain_encoder_keeps_the_mixup_that_held_out_rows_prefer(table: Any, monkeypatch: Any) -> None:
+    for kept in (0.0, 1.0):
+        monkeypatch.setattr(Judges, "loss", lambda *rest: 0.0)  # all are level
+        monkeypatch.setattr(trials, "MIXUPS", (kept, 1.0 - kept))
+        chosen, asked = (
+            PlainClassifier(recipe=recipe, max_epochs=EPOCHS, random_state=0, verbose=0).fit(*table)
+            for recipe in ("auto", Recipe(mixup=kept))
+        )
+        np.testing.assert_array_equal(chosen.predict_proba(table[0]), asked.predict_proba(table[0]))
 
 
 def test_what_was_best_before_the_last_epoch_stays(table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,7 +145,7 @@ def test_other_kinds_are_refitted_where_that_is_asked_for(encoder: str) -> None:
 
 def test_an_occupied_folder_is_refused_before_anything_is_trained(table: Any, tmp_path: Path, monkeypatch: Any) -> None:
     fitted(table, checkpoint_to=tmp_path / "run")
-    monkeypatch.setattr(trials, "_try", lambda *rest: pytest.fail("the folder is occupied"))
+    monkeypatch.setattr(fit, "_tried", lambda *rest, **more: pytest.fail("the folder is occupied"))
     with pytest.raises(UserError, match="holds a checkpoint already"):
         fitted(table, checkpoint_to=tmp_path / "run")
 
@@ -188,7 +206,8 @@ def test_patience_and_a_refit_contradict_each_other(table: Any) -> None:
 
 
 @pytest.mark.parametrize("given", [{"normalize": "softmax"}, {"n_prototypes": None}, {"objective": "self"}], ids=str)
-def test_all_kinds_of_attention_are_refitted(table: Any, given: dict[str, Any]) -> None:
+def test_all_kinds_of_attention_are_refitted(table: Any, given: dict[str, Any], monkeypatch: Any) -> None:
+    monkeypatch.setattr(Metrics, "good_enough", lambda *rest: True)  # nothing teaches the one that decides by "self"
     clf = ProtoAttendClassifier(**given, max_epochs=EPOCHS, random_state=0, verbose=0)
     clf.fit(*table, sample_weight=np.where(np.arange(1200) % 3, 1.0, 2.0))
     assert clf.history_.refitted
@@ -196,7 +215,7 @@ def test_all_kinds_of_attention_are_refitted(table: Any, given: dict[str, Any]) 
 
 
 def test_too_few_held_out_rows_or_a_given_mixup_leave_nothing_to_try(table: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr(trials, "_try", lambda *rest: pytest.fail("nothing is to be tried"))
+    monkeypatch.setattr(fit, "_tried", lambda *rest, **more: pytest.fail("nothing is to be tried"))
     fitted(load_wine(return_X_y=True))
     fitted(table, Recipe(mixup=1.0, refit=False))
     ProtoAttendClassifier("lstm", max_epochs=1, random_state=0, verbose=0).fit(*table)

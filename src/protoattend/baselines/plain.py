@@ -16,13 +16,13 @@ from protoattend.encoders.build import rows_at_once
 from protoattend.estimator import Estimator
 from protoattend.parallel import threads
 from protoattend.training.budget import seconds_of_a_step, within_budget
-from protoattend.training.evaluation import evaluate_plain
+from protoattend.training.evaluation import evaluate_plain, held_out_logs_of_own, judges_of
 from protoattend.training.history import History
 from protoattend.training.loop import train
 from protoattend.training.losses import LossTerms, plain_terms
 from protoattend.training.progress import progress_bar
 from protoattend.training.setup import Setup, draw_seed, seeded, set_up
-from protoattend.training.trials import on_all_rows, refits, rounds_of, untrained_copy
+from protoattend.training.trials import Trial, best_of, mixups_to_try, on_all_rows, refits, rounds_of
 
 
 class PlainClassifier(Estimator):
@@ -87,16 +87,10 @@ class PlainClassifier(Estimator):
         seed = draw_seed(settings.random_state)
         with seeded(seed) as generator:
             setup = set_up(settings, X, y, sample_weight, generator)
-            setup = replace(setup, plan=_in_time(setup, _terms(setup), seed))
+            mixups = mixups_to_try(settings, setup)
+            setup = replace(setup, plan=_in_time(setup, max(1, len(mixups)), seed))
             with threads(setup.n_threads):
-                tried = untrained_copy(setup) if refits(setup) else setup
-                history = _train(tried, seed, settings.verbose)
-                if refits(setup) and history.last_is_best:  # as ours does, and with as many rows
-                    setup = on_all_rows(setup, setup.plan)
-                    _train(setup, seed, settings.verbose)
-                    history = replace(history, refitted=True)
-                else:
-                    setup = tried
+                setup, history = _trained(setup, mixups, seed, settings.verbose)
         setup.end_training()
         setup.model.encoder = setup.encoder
         self.history_ = history
@@ -154,6 +148,18 @@ class PlainClassifier(Estimator):
         return torch.cat(logits).double().softmax(1).numpy()
 
 
+def _trained(setup: Setup, mixups: tuple[float, ...], seed: int, verbose: int) -> tuple[Setup, History]:
+    """Return the setup with its model trained as ours is: by the mixup that held-out rows choose, and on all rows."""
+    if not mixups and not refits(setup):
+        return setup, _train(setup, seed, verbose)
+    tried = best_of(mixups, setup, partial(_tried, seed=seed, verbose=verbose))
+    if not (refits(setup) and tried.history.last_is_best):
+        return tried.setup, tried.history
+    whole = on_all_rows(setup, tried.setup.plan)
+    _train(whole, seed, verbose)
+    return whole, replace(tried.history, refitted=True)
+
+
 def _train(setup: Setup, seed: int, verbose: int) -> History:
     """Train the model of a setup, the epoch kept being chosen on held-out rows where there are any."""
     validation = setup.prepared.validation_rows(setup.class_weight)
@@ -170,16 +176,25 @@ def _train(setup: Setup, seed: int, verbose: int) -> History:
         )
 
 
+def _tried(setup: Setup, *, seed: int, verbose: int) -> Trial:
+    """Train the model of a setup, to be judged by what own values say of held-out labels."""
+    history = _train(setup, seed, verbose)
+    validation = setup.prepared.validation_rows(setup.class_weight)
+    assert validation is not None, "nothing is tried without held-out rows"
+    return Trial(setup, history, judges_of(validation).loss(held_out_logs_of_own(setup.model, validation)))
+
+
 def _terms(setup: Setup) -> LossTerms:
     return plain_terms(setup.plan, setup.class_weight, setup.prepared.training_weight(setup.device))
 
 
-def _in_time(setup: Setup, terms: LossTerms, seed: int) -> TrainingPlan:
+def _in_time(setup: Setup, n_mixups: int, seed: int) -> TrainingPlan:
     """Return the plan with as many epochs as the recipe's `max_minutes` allow."""
     if setup.plan.recipe.max_minutes is None:
         return setup.plan
     steps = max(1, setup.prepared.train.rows_of_an_epoch // setup.plan.batch_size)
-    return within_budget(setup.plan, steps, rounds_of(setup) * seconds_of_a_step(setup, terms, seed))
+    seconds = seconds_of_a_step(setup, _terms(setup), seed)
+    return within_budget(setup.plan, steps, seconds, rounds_of(setup, n_mixups))
 
 
 def _without_attention(settings: Settings) -> Settings:

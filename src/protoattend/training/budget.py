@@ -44,17 +44,21 @@ def seconds_of_a_step(setup: Setup, loss_terms: LossTerms, seed: int) -> float:
     return (times[-1] - times[0]) / max(1, len(times) - 1)
 
 
-def within_budget(plan: TrainingPlan, steps_per_epoch: int, seconds: float) -> TrainingPlan:
-    """Return the plan with as many epochs as its recipe's `max_minutes` allow, if a step takes so many seconds."""
+def within_budget(plan: TrainingPlan, steps_per_epoch: int, seconds: float, rounds: float = 1.0) -> TrainingPlan:
+    """Return the plan with as many epochs as its recipe's `max_minutes` allow, if a step takes so many seconds.
+
+    All trainings together take `rounds` times as long as one.
+    """
     minutes = plan.recipe.max_minutes
     if minutes is None:
         return plan
     epoch = steps_per_epoch * seconds / 60 / SPARE
-    epochs = int(minutes / epoch)
+    epochs = int(minutes / (rounds * epoch))
     if epochs < 1:
+        often = "" if rounds == 1 else f", of which there are {rounds:.2g} as mixups are tried or all rows learned"
         raise UserError(
             f"max_minutes must leave time for one epoch, but max_minutes={minutes:g} and an epoch takes about "
-            f"{epoch:.2g} minutes here; pass more, or fewer rows."
+            f"{epoch:.2g} minutes here{often}; pass more, or fewer rows."
         )
     return replace(plan, max_epochs=min(plan.max_epochs, epochs))
 

@@ -15,6 +15,7 @@ from protoattend.data.samples import Samples, chunks, subset
 from protoattend.database.judges import Judges
 from protoattend.database.readings import probability_temperature
 from protoattend.encoders.build import rows_at_once
+from protoattend.errors import UserError
 from protoattend.training.batches import Labelled
 from protoattend.training.history import Metrics
 
@@ -65,6 +66,11 @@ def evaluate_with_prototypes(model: ProtoAttend, validation: Labelled, candidate
 def judges_of(validation: Labelled) -> Judges:
     """Return the validation rows as those who say what is better, however large the weights of rows and classes are."""
     weights = torch.ones(len(validation)) if validation.sample_weight is None else validation.sample_weight
+    if not weights.sum() > 0:
+        raise UserError(
+            f"held-out rows say what is chosen, but class_weight or sample_weight gives all {len(validation)} of them "
+            "weight 0; pass weights above 0, or validation_fraction=0."
+        )
     judges = Judges(validation.labels, weights)
     return replace(judges, weights=weights * (judges.count / weights.sum()))
 
@@ -76,8 +82,23 @@ def held_out_logs(model: ProtoAttend, validation: Labelled, candidates: Labelled
     """
     model.eval()
     with torch.inference_mode():
-        logits = torch.cat([o.prototype_logits for o in _outputs(model, validation, candidates)]).cpu().double()
-        return (logits / probability_temperature(logits, judges_of(validation))).log_softmax(1)
+        return _logs(torch.cat([o.prototype_logits for o in _outputs(model, validation, candidates)]), validation)
+
+
+def held_out_logs_of_own(model: ProtoAttend, validation: Labelled) -> Tensor:
+    """Return what their own values say of the validation rows `(n, C)`, at the best temperature."""
+    model.eval()
+    with torch.inference_mode():
+        return _logs(_own_logits(model, validation), validation)
+
+
+def _logs(logits: Tensor, validation: Labelled) -> Tensor:
+    logits = logits.cpu().double()
+    return (logits / probability_temperature(logits, judges_of(validation))).log_softmax(1)
+
+
+def _own_logits(model: ProtoAttend, validation: Labelled) -> Tensor:
+    return torch.cat([model.self_logits(x) for x in _chunks(model, validation.samples)])
 
 
 def _outputs(model: ProtoAttend, validation: Labelled, candidates: Labelled) -> list[Output]:
@@ -97,8 +118,7 @@ def evaluate_plain(model: ProtoAttend, validation: Labelled) -> Metrics:
     """Return the accuracy of the plain encoder, as both accuracies."""
     model.eval()
     with torch.inference_mode():
-        logits = torch.cat([model.self_logits(x) for x in _chunks(model, validation.samples)])
-    accuracy = _accuracy(logits, validation)
+        accuracy = _accuracy(_own_logits(model, validation), validation)
     return Metrics(round(judges_of(validation).count), accuracy, accuracy, float("nan"))
 
 

@@ -31,7 +31,7 @@ from protoattend.training.budget import announce, seconds_of_a_step, within_budg
 from protoattend.training.candidates import Candidates, make_candidates
 from protoattend.training.checkpoint import Checkpoints
 from protoattend.training.compiling import compiled
-from protoattend.training.evaluation import dead_share, evaluate_with_prototypes
+from protoattend.training.evaluation import dead_share, evaluate_with_prototypes, held_out_logs, judges_of
 from protoattend.training.history import History
 from protoattend.training.loop import train, watch_queries
 from protoattend.training.losses import LossTerms, prototype_terms
@@ -91,8 +91,7 @@ def fit_here(settings: Settings, data: Data) -> tuple[CandidateDatabase, History
         known = None if setup.prepared.validation is None else setup.prepared.validation_candidates(generator)
         tried: Trial | None = None
         if (mixups or refit) and known is not None:
-            either = mixups or (setup.plan.recipe.mixup,)
-            tried = best_of(either, setup, known, partial(_tried, settings, seed=seed, known=known), seed)
+            tried = best_of(mixups, setup, partial(_tried, settings, seed=seed, known=known))
             # Of processes, the first one's history counts. Where another epoch was best, nothing says when to stop.
             refit = refit and bool(common_number(int(tried.history.last_is_best)))
             identity |= {checkpoint.CHOSEN: f"mixup={tried.setup.plan.recipe.mixup:g}, refit={refit}"}
@@ -144,11 +143,14 @@ def _train(
         )
 
 
-def _tried(settings: Settings, setup: Setup, *, seed: int, known: Labelled) -> History:
-    """Train as `_train` does, and leave no trace but what the model has learned."""
-    with torch.random.fork_rng():
-        candidates = _candidates(settings, setup)
-        return _train(settings, setup, candidates, seed=seed, known=known, checkpointer=checkpoint.NoCheckpointer())
+def _tried(settings: Settings, setup: Setup, *, seed: int, known: Labelled) -> Trial:
+    """Train the model of a setup, to be judged by what prototypes say of held-out labels."""
+    candidates = _candidates(settings, setup)
+    history = _train(settings, setup, candidates, seed=seed, known=known, checkpointer=checkpoint.NoCheckpointer())
+    settled = settle_where_it_helps(setup, known, seed)
+    validation = setup.prepared.validation_rows(setup.class_weight)
+    assert validation is not None, "nothing is tried without held-out rows"
+    return Trial(setup, history, judges_of(validation).loss(held_out_logs(setup.model, validation, known)), settled)
 
 
 def _terms(setup: Setup, candidates: Candidates) -> LossTerms:
@@ -175,10 +177,11 @@ def _timed(settings: Settings, setup: Setup, seed: int, n_mixups: int) -> Setup:
     seconds = common_number(round(1e6 * seconds_of_a_step(setup, terms, seed))) / 1e6
     n_rows = setup.prepared.train.rows_of_an_epoch
     steps = max(1, n_rows // setup.plan.batch_size)
-    plan = within_budget(setup.plan, steps, rounds_of(setup, n_mixups) * seconds)
+    rounds = rounds_of(setup, n_mixups)
+    plan = within_budget(setup.plan, steps, seconds, rounds)
     if settings.verbose:
         what = f"{setup.whole.inputs.kind}, {n_rows:,} rows, encoder {type(setup.encoder.body).__name__}"
-        say(announce(plan, what, steps, seconds, n_mixups=n_mixups, rounds=rounds_of(setup, n_mixups)))
+        say(announce(plan, what, steps, seconds, n_mixups=n_mixups, rounds=rounds))
     return replace(setup, plan=plan)
 
 

@@ -34,6 +34,7 @@ BATCH = 512
 ROWS = 2**14  # that it learns from, at the most
 FEATURES = 2**26  # of these rows, all together: some encoders have very many
 STEPS = 300  # at the most, and about as many as training took where these were fewer
+NUMBERS = 2**28  # of features that all steps read together: of very many features, fewer steps
 RATE = 3e-3
 
 
@@ -44,7 +45,7 @@ def settles(plan: TrainingPlan) -> bool:
 
 
 def settle_where_it_helps(setup: Setup, known: Labelled, seed: int) -> bool:
-    """Settle if prototypes among the known rows then say held-out labels better than by chance; return whether so.
+    """Settle if prototypes among the known rows then say held-out labels better, beyond chance; return whether so.
 
     An encoder that knows its rows by heart makes features of them that those of new rows are not like, and attention
     learns nothing from them. Without held-out rows nothing would tell.
@@ -69,11 +70,12 @@ def settle(setup: Setup, seed: int) -> None:
     features = Labelled(features_together(model, chosen.samples), chosen.labels)
     batch_size = min(BATCH, len(chosen)) // ranks().size * ranks().size
     steps_of_training = plan.max_epochs * max(1, data.rows_of_an_epoch // plan.batch_size)
+    steps = min(STEPS, steps_of_training, NUMBERS // (batch_size * width_of(model)))
     shorter = replace(
         plan,
         recipe=replace(plan.recipe, optimizer="adam", schedule=OneCycle(), weight_decay=0.0, patience=None),
         batch_size=batch_size,
-        max_epochs=max(1, min(STEPS, steps_of_training) // (len(chosen) // batch_size)),
+        max_epochs=max(1, steps // (len(chosen) // batch_size)),
         learning_rate=RATE,
     )
     weight = None if chosen.sample_weight is None else chosen.sample_weight.to(setup.device)

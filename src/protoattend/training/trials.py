@@ -15,10 +15,7 @@ import torch
 from protoattend.config import Settings, TrainingPlan
 from protoattend.encoders.pretrained import Frozen
 from protoattend.encoders.tabular import MLP
-from protoattend.training.batches import Labelled
-from protoattend.training.evaluation import held_out_logs, judges_of
 from protoattend.training.history import History
-from protoattend.training.settle import settle_where_it_helps
 from protoattend.training.setup import Setup
 from protoattend.training.workers import common_number
 
@@ -28,12 +25,12 @@ ENOUGH = 100  # held-out rows to judge by: fewer would leave the choice to chanc
 
 @dataclass(frozen=True)
 class Trial:
-    """A training that was tried: its setup, with the trained model, its history, and whether attention settled."""
+    """A training that was tried: its setup, with the trained model, its history, and its loss on held-out rows."""
 
     setup: Setup
     history: History
-    settled: bool
     loss: float
+    settled: bool = False
 
 
 def mixups_to_try(settings: Settings, setup: Setup) -> tuple[float, ...]:
@@ -69,20 +66,12 @@ def untrained_copy(setup: Setup) -> Setup:
     return replace(setup, model=model, encoder=encoder)
 
 
-def best_of(
-    mixups: tuple[float, ...], setup: Setup, candidates: Labelled, train: Callable[[Setup], History], seed: int
-) -> Trial:
-    """Train a copy of the model with each mixup, and return the trial whose prototypes say held-out labels best."""
-    trials = [_try(mixup, setup, candidates, train, seed) for mixup in mixups]
+def best_of(mixups: tuple[float, ...], setup: Setup, trial: Callable[[Setup], Trial]) -> Trial:
+    """Try each mixup, or the plan's own where there is none to choose, on a copy; return the trial of least loss."""
+    either = mixups or (setup.plan.recipe.mixup,)
+    trials = [trial(_with_mixup(untrained_copy(setup), mixup)) for mixup in either]
     return trials[common_number(min(range(len(trials)), key=lambda i: trials[i].loss))]
 
 
-def _try(mixup: float, setup: Setup, candidates: Labelled, train: Callable[[Setup], History], seed: int) -> Trial:
-    plan = replace(setup.plan, recipe=replace(setup.plan.recipe, mixup=mixup))
-    own = replace(untrained_copy(setup), plan=plan)
-    history = train(own)
-    settled = settle_where_it_helps(own, candidates, seed)
-    validation = own.prepared.validation_rows(own.class_weight)
-    assert validation is not None, "nothing is tried without held-out rows"
-    loss = judges_of(validation).loss(held_out_logs(own.model, validation, candidates))
-    return Trial(own, history, settled, loss)
+def _with_mixup(setup: Setup, mixup: float) -> Setup:
+    return replace(setup, plan=replace(setup.plan, recipe=replace(setup.plan.recipe, mixup=mixup)))
