@@ -30,6 +30,7 @@ TITLES = {
     "adult": "Adult",
     "notmnist": "notMNIST",
     "fruits": "Fruits",
+    "isic": "ISIC",
     "test": "test rows",
     "rotated": "rotated test rows",
 }
@@ -200,6 +201,34 @@ def _decisions(decisions: list[Report]) -> Any:
     return figure
 
 
+def side_by_side(report: Report) -> Any:
+    """For each input, on the left, what every method holds most important, a line each."""
+    import matplotlib.pyplot as plt
+
+    inputs = report["figures"]["side_by_side"]
+    lines = [(each, name, found) for each in inputs for name, found in each["found_by"].items()]
+    columns = 1 + max(len(found) for _, _, found in lines)
+    figure, places = plt.subplots(
+        len(lines), columns, figsize=(1.35 * columns + 1, 1.5 * len(lines)), layout="constrained", squeeze=False
+    )
+    for i, (row, (each, name, found)) in enumerate(zip(places, lines, strict=True)):
+        for ax in row:
+            ax.set(xticks=[], yticks=[])
+            ax.spines[:].set_color(LINE)
+        if i % len(each["found_by"]) == 0:
+            _sample(row[0], each["input"])
+            row[0].set_title(each["label"], size=7, weight="bold", color=INK)
+        else:
+            row[0].spines[:].set_visible(False)
+        row[0].set_ylabel(name, size=7, rotation=0, ha="right", va="center")
+        for ax, example in zip(row[1:], found, strict=False):
+            _sample(ax, example["input"])
+            ax.set_title(example["label"], size=7, color=AGREES if example["label"] == each["label"] else DIFFERS)
+        for ax in row[1 + len(found) :]:
+            ax.set_axis_off()
+    return figure
+
+
 def _sample(ax: Any, sample: Any) -> None:
     import textwrap
 
@@ -215,9 +244,9 @@ def _sample(ax: Any, sample: Any) -> None:
     ax.text(0.03, 0.97, "\n".join(lines), va="top", size=6.2, color=INK, transform=ax.transAxes)
 
 
-def _of_set(data: str, recipe: str) -> dict[str, Figure]:
-    """Return the figures of one set's Table 2 run."""
-    run = f"table2-{data}-{recipe}-0"
+def _of_set(data: str, recipe: str, experiment: str = "table2") -> dict[str, Figure]:
+    """Return the figures of decisions that a run has kept of one set."""
+    run = f"{experiment}-{data}-{recipe}-0"
     title = f"{named(data)} ({recipe}, sparsemax)"
     return {
         f"examples-{data}-{recipe}": Figure(
@@ -276,8 +305,17 @@ FIGURES: Mapping[str, Figure] = {
     },
     **{
         name: figure
-        for data in ("mnist", "fashion-mnist", "cifar-10", "dbpedia", "adult")
+        for data in ("mnist", "fashion-mnist", "cifar-10", "fruits", "dbpedia", "adult")
         for name, figure in _of_set(data, "ours").items()
+    },
+    **_of_set("isic", "ours", "melanoma"),
+    **{
+        f"side-by-side-{data}": Figure(
+            f"Training rows that each method holds most important, {named(data)}, frozen features",
+            (f"compare-{data}-frozen-ours-0",),
+            side_by_side,
+        )
+        for data in ("fruits", "isic")
     },
 }
 

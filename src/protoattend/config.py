@@ -272,6 +272,11 @@ class Settings:
                 f"patience={patience} waits for better validations, but validation_fraction=0 holds no row out; "
                 "pass a fraction such as 0.1, or patience=None."
             )
+        if self.training_recipe.settle is True and self.validation_fraction == 0:
+            raise UserError(
+                "settle=True is left at what held-out rows find better, but validation_fraction=0 holds no row out; "
+                "pass a fraction such as 0.1, or settle='auto'."
+            )
         if patience is not None and self.training_recipe.refit is True:
             raise UserError(
                 f"refit=True learns all rows for as many epochs as there are, but patience={patience} stops by rows "

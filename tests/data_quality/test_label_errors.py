@@ -64,7 +64,7 @@ def test_score_is_about_the_given_label_and_dispute_about_another() -> None:
 def test_rows_without_dispute() -> None:
     found = find_label_issues(np.eye(2), np.array([0, 1]), indices=np.arange(2), classes=np.arange(2))
     assert len(found) == 0
-    assert found.to_frame().shape == (0, 4)
+    assert found.to_frame().shape == (0, 5)
     np.testing.assert_array_equal(found.scores, [0, 0])
 
 
@@ -109,7 +109,7 @@ def test_both_ways_find_flipped_labels(wine: Any) -> None:
                 assert p.label == noisy.labels[p.index]
                 assert p.preview == classifier.database_.preview(p.index)
             assert all(p.label == issue.suggested_label for p in issue.prototypes)
-        assert list(found.to_frame().columns) == ["index", "given_label", "suggested_label", "score"]
+        assert list(found.to_frame().columns) == ["index", "given_label", "suggested_label", "score", "odds"]
         assert (found.corrected(noisy.labels) == names).mean() > 0.93  # of which 90 % were right
 
 
@@ -121,8 +121,9 @@ def test_without_a_flat_reading(wine: Any, given: dict[str, Any]) -> None:
 
 
 def test_suggestions_take_the_place_of_disputed_labels() -> None:
-    support = np.array([[0.9, 0.1], [0.2, 0.8], [0.4, 0.6]])
-    found = find_label_issues(support, np.array([0, 0, 1]), indices=np.array([0, 2, 5]), classes=np.array(["a", "b"]))
+    support = np.array([[0.9, 0.1], [0.9, 0.1], [0.1, 0.9], [0.4, 0.6]])
+    labels, rows = np.array([0, 0, 0, 1]), np.array([0, 3, 2, 5])
+    found = find_label_issues(support, labels, indices=rows, classes=np.array(["a", "b"]))
     given = ["a", "b", "a", "a", "b", "b"]
     assert found.corrected(given).tolist() == ["a", "b", "b", "a", "b", "b"]
     assert given[2] == "a"

@@ -97,3 +97,12 @@ def test_judges_who_know_nothing() -> None:
 def test_no_label_is_wrong() -> None:
     likely = likelihoods(np.eye(C)[np.arange(50) % C], np.arange(50) % C)
     np.testing.assert_array_equal(likely.argmax(1), np.arange(50) % C)
+
+
+def test_few_rows_without_noise_are_not_all_anchors() -> None:
+    """Forty rows of which the ten clear ones carry the label they look like, and the others any."""
+    rng = np.random.default_rng(0)
+    clear = np.tile([0.95, 0.05], (10, 1))
+    unclear = np.tile([0.55, 0.45], (30, 1))
+    labels = np.concatenate([np.zeros(10, dtype=int), rng.integers(0, 2, 30)])
+    assert noise_rate(np.concatenate([clear, unclear]), labels) == 0.0

@@ -11,7 +11,7 @@ import pytest
 
 from protoattend import ProtoAttendClassifier
 from protoattend.core.objectives import OBJECTIVES
-from protoattend.reproduce import comparison, experiments, runs
+from protoattend.reproduce import comparison, comparison_data, experiments, runs
 from protoattend.reproduce.experiments import Run
 from protoattend.reproduce.runs import missing, path_of, reproduce
 
@@ -94,6 +94,19 @@ def test_comparison_measures_all_methods(do: Do, monkeypatch: pytest.MonkeyPatch
     assert "above" not in found["confidence"]["trust score"]
     assert len(found["confidence"]["MSP"]["above"]["rotated"]) == 21
     assert set(found["examples"]) == {"ProtoAttend", *comparison.RANKERS}
+
+
+def test_frozen_features_are_shown_as_pictures_beside_those_of_other_methods(do: Do, monkeypatch: Any) -> None:
+    monkeypatch.setattr(comparison, "CONFIDENCE", {})
+    flat = lambda X, path, size: {name: images.reshape(len(images), -1) / 16 for name, images in X.items()}  # noqa: E731
+    monkeypatch.setattr(comparison_data, "_features", flat)
+    config = {**TINY, "frozen": 8, "calibration": 20, "members": 1, "params": {"max_epochs": 1, "encoder": "features"}}
+    found = do(Run("compare", "digits", "ours"), config)["side_by_side"]
+    assert len({each["label"] for each in found}) == len(found) == comparison.SHOWN
+    for each in found:
+        assert list(each["found_by"]) == ["ProtoAttend", "representer points", "influence functions"]
+        assert all(1 <= len(examples) <= 5 for examples in each["found_by"].values())
+        assert all(example["input"]["png"] for examples in each["found_by"].values() for example in examples)
 
 
 def test_a_training_that_was_interrupted_goes_on(do: Do, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from protoattend.core.model import ProtoAttend
 from protoattend.data.labels import Classes
+from protoattend.errors import UserError
 from protoattend.training import prepared as ready
 from protoattend.training.batches import Batch, Labelled
 from protoattend.training.evaluation import refresh_batch_norm
@@ -86,3 +87,5 @@ def test_balanced_class_weights_count_rows_as_they_are_drawn_and_weigh() -> None
     given = ready.class_weights({"b": 5}, Labelled(labels, labels), classes, device)
     assert given is not None
     assert given.tolist() == [1.0, 5.0]
+    with pytest.raises(UserError, match="class_weight must give some class a weight above 0"):
+        ready.class_weights({"a": 0, "b": 0}, Labelled(labels, labels), classes, device)

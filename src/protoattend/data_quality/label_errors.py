@@ -16,7 +16,7 @@ from protoattend.data_quality.label_noise import likelihoods
 from protoattend.errors import MissingExtra, UserError
 from protoattend.explain.explanations import Explanation, Explanations, Prototype
 
-COLUMNS = ["index", "given_label", "suggested_label", "score"]
+COLUMNS = ["index", "given_label", "suggested_label", "score", "odds"]
 
 
 @dataclass(frozen=True)
@@ -31,10 +31,10 @@ class LabelIssue:
         What it has, and what more speaks for.
     score : float
         From 0 to 1, where nothing speaks for the given label.
-    odds : float, default=inf
-        How many times likelier the suggestion is right than the given label, in view of how many labels are wrong.
     explanation : Explanation or None, default=None
         It has the suggestion for its prediction and the given label for its label.
+    odds : float, default=inf
+        How many times likelier the suggestion is right than the given label, in view of how many labels are wrong.
 
     Examples
     --------
@@ -46,8 +46,8 @@ class LabelIssue:
     given_label: Any
     suggested_label: Any
     score: float
-    odds: float = math.inf
     explanation: Explanation | None = None
+    odds: float = math.inf
 
     @property
     def prototypes(self) -> tuple[Prototype, ...]:
@@ -70,11 +70,11 @@ class LabelIssues:
         All rows that were judged.
     scores : ndarray of shape (n,)
         `scores[i]` is that of the row called `rows[i]`.
+    kind : str, default="table"
+        Of input, which tells how rows are drawn.
     certainty : ndarray of shape (n,) or None, default=None
         How likely the label that `corrected` returns is right, row by row; as `sample_weight` of `fit`, rows of which
         nobody knows count little.
-    kind : str, default="table"
-        Of input, which tells how rows are drawn.
 
     Examples
     --------
@@ -87,8 +87,8 @@ class LabelIssues:
     issues: tuple[LabelIssue, ...]
     rows: np.ndarray
     scores: np.ndarray
-    certainty: np.ndarray | None = None
     kind: str = "table"
+    certainty: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.issues)
@@ -141,7 +141,7 @@ class LabelIssues:
         Returns
         -------
         DataFrame
-            With columns "index", "given_label", "suggested_label" and "score".
+            With columns "index", "given_label", "suggested_label", "score" and "odds".
 
         Raises
         ------
@@ -279,7 +279,7 @@ def find_label_issues(
     likely = likelihoods(support, labels)
     odds = likely[rows, suggested] / likely[rows, labels]
     issues = tuple(
-        LabelIssue(int(indices[i]), classes[labels[i]], classes[suggested[i]], float(scores[i]), float(odds[i]))
+        LabelIssue(int(indices[i]), classes[labels[i]], classes[suggested[i]], float(scores[i]), odds=float(odds[i]))
         for i in ranked
     )
     return LabelIssues(issues, np.asarray(indices), scores, certainty=likely.max(1))

@@ -12,6 +12,8 @@ they do not know from labels that are wrong, and correct more than they should.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import torch
 
@@ -19,6 +21,7 @@ from protoattend.database.judges import Judges
 from protoattend.database.readings import probability_temperature
 
 TOP, NEAR, ENOUGH = 0.99, 0.95, 50  # anchors are nearly as certain as the hundredth row of a hundred; at least so many
+MOST = 0.25  # of few rows: all of them are no anchors
 LEAST = 1e-4  # that any class is likely: what is left of a support below b says nothing of how much less
 FEWEST_WRONG = 1e-3  # of the labels, for each other class: so that one who is certain can be right against a label
 
@@ -41,7 +44,8 @@ def noise_rate(shares: np.ndarray, labels: np.ndarray) -> float:
     0.2
     """
     certainty = shares.max(1)
-    n_anchors = max(ENOUGH, int((certainty >= NEAR * np.quantile(certainty, TOP)).sum()))
+    at_least = min(ENOUGH, math.ceil(MOST * len(certainty)))
+    n_anchors = max(at_least, int((certainty >= NEAR * np.quantile(certainty, TOP)).sum()))
     anchors = np.argsort(-certainty, kind="stable")[:n_anchors]
     wrong = float((shares[anchors].argmax(1) != labels[anchors]).mean())
     return min(wrong, 1 - 1 / shares.shape[1] - LEAST)  # with more, a label would speak for the others

@@ -36,13 +36,14 @@ from protoattend.explain.ranking import DatabaseRanker
 from protoattend.monitoring.ood import neighbour_distance
 from protoattend.monitoring.ood_curves import OodCurve
 from protoattend.reproduce.comparison_data import Data, comparison_data
-from protoattend.reproduce.data import Rows
-from protoattend.reproduce.measures import reliable, rounded, selective, share_above
+from protoattend.reproduce.data import Rows, shrunk
+from protoattend.reproduce.measures import PROTOTYPES, reliable, rounded, selective, share_above, shown
 from protoattend.reproduce.record import Arrays, kept_arrays, once
 from protoattend.reproduce.work import Work, training_facts
 
 EXAMPLES = 10  # of every method, for an input
 LEVELS = np.linspace(0, 1, 21)  # of confidence
+SHOWN, PIXELS = 4, 60  # test rows whose examples are shown, and the side of a picture at the most
 FALSE_ALARMS = np.linspace(0, 1, 26)  # at which a ROC curve is read
 
 
@@ -233,7 +234,8 @@ def compare(work: Work) -> dict[str, Any]:
         for training, clf in (("sparsemax", case.ours), ("softmax+confidence", case.with_softmax))
     }
     sizes = {name: len(X) for name, X in case.data.X.items()}
-    return {"confidence": confidence, "examples": quality, "trainings": facts, "sizes": sizes}
+    found = {"confidence": confidence, "examples": quality, "trainings": facts, "sizes": sizes}
+    return found | ({"side_by_side": side_by_side(case)} if case.data.pictures else {})
 
 
 def measure_confidence(name: str, case: Case) -> dict[str, Any]:
@@ -255,6 +257,36 @@ def measure_confidence(name: str, case: Case) -> dict[str, Any]:
         found["reliability"] = reliable(inside, correct)
         found["above"] = {name: share_above(scores, LEVELS) for name, scores in {"test": inside, **outside}.items()}
     return found
+
+
+def side_by_side(case: Case) -> list[dict[str, Any]]:
+    """Return the first test row of each of some classes, with the training rows that methods hold most important."""
+    labels, pictures = case.data.y["explained"], case.data.pictures
+    rows = np.sort([np.flatnonzero(labels == label)[0] for label in np.unique(labels)])[:SHOWN]
+    ranked = {"ProtoAttend": DatabaseRanker(case.ours.database_, top=EXAMPLES).rank(case.data.X["explained"][rows])}
+    for name in ("representer points", "influence functions"):
+        everything = RANKERS[name](case.network).rank("explained")
+        ranked[name] = (everything[0][rows], everything[1][rows])
+    size = -(-pictures["train"].shape[1] // PIXELS)
+
+    def card(name: str, row: int) -> dict[str, Any]:
+        picture = shrunk(pictures[name][row : row + 1], size)[0]
+        return {"label": str(case.data.y[name][row]), "input": shown(picture)}
+
+    return [
+        card("explained", row)
+        | {
+            "found_by": {
+                name: [
+                    card("train", position)
+                    for position, weight in zip(positions[i], weights[i], strict=True)
+                    if weight > 0
+                ][:PROTOTYPES]
+                for name, (positions, weights) in ranked.items()
+            }
+        }
+        for i, row in enumerate(rows)
+    ]
 
 
 def measure_examples(name: str, case: Case) -> dict[str, float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -28,10 +28,14 @@ OTHERS: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Data:
-    """Samples and labels by the name of a set; sets without labels are out of distribution."""
+    """Samples and labels by the name of a set; sets without labels are out of distribution.
+
+    `pictures` are of the sets that examples are shown of, where the samples themselves are features.
+    """
 
     X: Mapping[str, np.ndarray]
     y: Mapping[str, np.ndarray]
+    pictures: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     @property
     def out_of_distribution(self) -> list[str]:
@@ -47,11 +51,13 @@ def comparison_data(work: Work) -> Data:
     parts = {"train": train, "calibration": test.take(calibration), "test": test.take(rest)}
     X = {name: np.asarray(rows.X) for name, rows in parts.items()}
     others = {} if work.config.get("frozen") else _others(work.data, X["test"][:OOD_ROWS])
+    pictures = {}
     if work.config.get("frozen"):
+        pictures = {"train": X["train"], "explained": X["test"][:EXPLAINED]}
         X = _features(X, work.folder / "features.npz", work.config["frozen"])
     y = {name: rows.y for name, rows in parts.items()}
     explained = {"explained": X["test"][:EXPLAINED]}
-    return Data({**X, **explained, **others}, {**y, "explained": y["test"][:EXPLAINED]})
+    return Data({**X, **explained, **others}, {**y, "explained": y["test"][:EXPLAINED]}, pictures)
 
 
 def _others(name: str, test: np.ndarray) -> dict[str, np.ndarray]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from protoattend.datasets.paper import paper_settings
-from protoattend.reproduce.measures import rounded
+from protoattend.reproduce.measures import examples, rounded, wrong_examples
 from protoattend.reproduce.record import once
 from protoattend.reproduce.work import Work, training_facts
 from protoattend.uncertainty.selective import auc_coverage
@@ -41,6 +41,7 @@ def _melanoma(work: Work, training: str) -> dict[str, Any]:
     share = paper_settings("isic", "softmax", y=work.train.y)["undersample"]
     settings = work.settings(training, undersample=share)
     positive = work.test.y == "melanoma"
+    found: dict[str, Any] = {}
     clf: Any
     if training == "baseline":
         clf = work.plain(settings)
@@ -49,14 +50,19 @@ def _melanoma(work: Work, training: str) -> dict[str, Any]:
     else:
         clf = work.fitted(training, settings)
         probabilities, confidence = clf.predict_proba(work.test.X), clf.confidence(work.test.X)
+        found = {
+            "examples": examples(clf, work.test.X, work.test.y),
+            "wrong": wrong_examples(clf, work.test.X, work.test.y),
+        }
     scores = probabilities[:, int(np.flatnonzero(clf.classes_ == "melanoma")[0])]
     curve = auc_coverage(confidence, scores, positive, points=40)
     benign = work.train.y == "benign"
     n_kept = int((~benign).sum() + share["benign"] * benign.sum())
-    return {
+    found |= {
         "auc": float(curve.auc[-1]),
         "accuracy": float((clf.classes_[probabilities.argmax(1)] == work.test.y).mean()),
         "coverage": rounded(curve.coverage),
         "auc_by_coverage": rounded(curve.auc),
         "melanomas": int(positive.sum()),
-    } | training_facts(clf, n_kept)
+    }
+    return found | training_facts(clf, n_kept)

@@ -61,9 +61,9 @@ def reliable(confidence: np.ndarray, correct: np.ndarray) -> dict[str, Any]:
 
 
 def examples(clf: ProtoAttendClassifier, X: Any, y: np.ndarray) -> list[dict[str, Any]]:
-    """Return the first right decision of each of some classes, with its heaviest prototypes."""
-    right = clf.predict(X) == y
-    firsts = [np.flatnonzero(right & (y == label))[:1] for label in np.unique(y)]
+    """Return the first right decisions of some classes, of few classes several, with their heaviest prototypes."""
+    right, labels = clf.predict(X) == y, np.unique(y)
+    firsts = [np.flatnonzero(right & (y == label))[: max(1, EXAMPLES // len(labels))] for label in labels]
     return _explained(clf, X, y, np.concatenate(firsts)[:EXAMPLES])
 
 

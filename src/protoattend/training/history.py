@@ -101,7 +101,7 @@ class History:
         that nothing is recorded.
     settled : bool, default=False
         Whether queries and keys learned on when the encoder was trained (`Recipe.settle`), so that prototypes decide
-        better than in the last record.
+        better than the records say.
 
     Examples
     --------

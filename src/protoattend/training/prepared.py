@@ -154,6 +154,11 @@ def class_weights(
     weights = torch.ones(len(classes))
     for label, weight in class_weight.items():
         weights[classes.number(label)] = weight
+    if not (weights > 0).any():
+        raise UserError(
+            f"class_weight must give some class a weight above 0, but got {dict(class_weight)!r} for all "
+            f"{len(classes)} classes; leave classes out of the rows instead."
+        )
     return weights.to(device)
 
 
