@@ -211,7 +211,7 @@ def test_label_issues_find_flipped_labels(wine: Any) -> None:
         assert issue.suggested_label != issue.given_label
     scores = [issue.score for issue in issues]
     assert scores == sorted(scores, reverse=True)
-    assert list(issues.to_frame().columns) == ["index", "given_label", "suggested_label", "score"]
+    assert list(issues.to_frame().columns) == ["index", "given_label", "suggested_label", "score", "odds"]
 
 
 def test_removing_the_prototypes_changes_the_explanation_at_once(few_digits: Any) -> None:

@@ -16,6 +16,7 @@ from protoattend import ProtoAttendClassifier, Recipe
 from protoattend.config import Settings
 from protoattend.core.candidates import in_batch
 from protoattend.database.judges import Judges
+from protoattend.errors import UserError
 from protoattend.training import fit
 from protoattend.training import settle as settling
 from protoattend.training.batches import Labelled
@@ -149,10 +150,15 @@ def test_all_rows_settle_where_held_out_ones_said_so(monkeypatch: pytest.MonkeyP
 def test_who_settles(settings: Any, expected: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
     monkeypatch.setattr(settling, "settle", lambda setup, seed: asked.append(seed))
-    clf = ProtoAttendClassifier(max_epochs=1, random_state=0, verbose=0, **settings).fit(*table(100))
+    ProtoAttendClassifier(max_epochs=1, random_state=0, verbose=0, **settings).fit(*table(100))
     assert len(asked) == int(expected)
-    clf.set_params(validation_fraction=0.0).fit(*table(100))
-    assert len(asked) == int(expected), "nothing is held out that would say whether it helps"
+
+
+def test_without_held_out_rows_nothing_would_say_whether_it_helps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(settling, "settle", lambda *rest: pytest.fail("nothing is held out"))
+    clf = ProtoAttendClassifier(max_epochs=1, validation_fraction=0.0, random_state=0, verbose=0).fit(*table(100))
+    with pytest.raises(UserError, match="settle=True is left at what held-out rows find better"):
+        clf.set_params(recipe=Recipe(settle=True)).fit(*table(100))
 
 
 @pytest.mark.parametrize("normalize", ["sparsemax", "softmax"])

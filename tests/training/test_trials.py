@@ -82,6 +82,12 @@ def rows_of_each_training(monkeypatch: pytest.MonkeyPatch, where: Any) -> list[i
     return rows
 
 
+@pytest.fixture
+def last_is_best(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Metrics, "good_enough", lambda *rest: True)
+
+
+@pytest.mark.usefixtures("last_is_best")
 def test_held_out_rows_are_learned_in_the_end(table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = rows_of_each_training(monkeypatch, fit)
     fitted(table)
@@ -90,6 +96,7 @@ def test_held_out_rows_are_learned_in_the_end(table: Any, monkeypatch: pytest.Mo
     assert rows == [1080, 1080, 1200, 1080, 1200, 1080]
 
 
+@pytest.mark.usefixtures("last_is_best")
 def test_the_plain_encoder_learns_as_many_rows(table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = rows_of_each_training(monkeypatch, plain)
     clf = PlainClassifier(max_epochs=EPOCHS, random_state=0, verbose=0).fit(*table)
@@ -123,6 +130,7 @@ def test_what_was_best_before_the_last_epoch_stays(table: Any, monkeypatch: pyte
     assert encoder.score(*table) > 0.5
 
 
+@pytest.mark.usefixtures("last_is_best")
 def test_readings_are_those_that_held_out_rows_chose(table: Any) -> None:
     again, earlier = (fitted(table, Recipe(mixup=1.0, refit=refit)) for refit in (True, False))
     found, chosen = again.database_, earlier.database_
@@ -206,8 +214,8 @@ def test_patience_and_a_refit_contradict_each_other(table: Any) -> None:
 
 
 @pytest.mark.parametrize("given", [{"normalize": "softmax"}, {"n_prototypes": None}, {"objective": "self"}], ids=str)
-def test_all_kinds_of_attention_are_refitted(table: Any, given: dict[str, Any], monkeypatch: Any) -> None:
-    monkeypatch.setattr(Metrics, "good_enough", lambda *rest: True)  # nothing teaches the one that decides by "self"
+@pytest.mark.usefixtures("last_is_best")
+def test_all_kinds_of_attention_are_refitted(table: Any, given: dict[str, Any]) -> None:
     clf = ProtoAttendClassifier(**given, max_epochs=EPOCHS, random_state=0, verbose=0)
     clf.fit(*table, sample_weight=np.where(np.arange(1200) % 3, 1.0, 2.0))
     assert clf.history_.refitted
