@@ -1,29 +1,25 @@
 """How accurate a condensed database is: accuracy on unseen samples against the number of candidates kept.
 
-    PROTOATTEND_DATA=../shared/data python benchmarks/condense.py [--quick] [--seed 0] [--kept FOLDER]
+    PROTOATTEND_DATA=../shared/data python benchmarks/condense.py [--quick] [--seed 0]
 
-Trains on Fashion-MNIST and Adult as benchmarks/quality.py does, or takes what that kept in FOLDER, then halves the
-database again and again: by attention received (`database.condense`) and, for comparison, by chance with the same share
-of each class. Writes condense.json and condense.png to benchmarks/results; `--quick` takes scikit-learn's digits and
-writes nothing.
+Trains by the defaults on 10,000 rows of Fashion-MNIST and of Adult, then halves the database again and again: by
+attention received (`database.condense`) and, for comparison, by chance with the same share of each class. Writes
+condense.json and condense.png to benchmarks/results; `--quick` takes scikit-learn's digits and writes nothing.
 """
 
 from __future__ import annotations
 
 import argparse
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import record
-from sklearn.datasets import load_digits
-from sklearn.model_selection import train_test_split
+from one_story import load
 
-from protoattend import CandidateDatabase, ProtoAttendClassifier, Recipe
+from protoattend import CandidateDatabase, ProtoAttendClassifier
 from protoattend.database.condense import attention_received, most_attended
 from protoattend.database.store import encode
-from protoattend.datasets import catalogue as datasets
 
 SMALLEST = 8  # candidates of each class, on average
 RANDOM_CHOICES = 5
@@ -59,28 +55,11 @@ def curve(classifier: ProtoAttendClassifier, X: Any, y: np.ndarray, seed: int) -
     return points
 
 
-def train_on(name: str, seed: int, kept: Path | None) -> tuple[ProtoAttendClassifier, Any, np.ndarray]:
-    """Return a classifier trained as in benchmarks/quality.py, or kept by it, and its test split."""
-    from quality import EXPERIMENTS
-
-    experiment = EXPERIMENTS[name]
-    train, test = (datasets.load(experiment.data, split) for split in datasets.SPLITS)
-    if kept is not None and (folder := kept / name / "protoattend").exists():
-        classifier = ProtoAttendClassifier.load(folder)
-    else:
-        classifier = ProtoAttendClassifier(**{**experiment.params(), "random_state": seed})
-        classifier.fit(experiment.features(train.X), experiment.labels(train.y))
-    return classifier, experiment.features(test.X), experiment.labels(test.y)
-
-
-def train_on_digits(seed: int) -> tuple[ProtoAttendClassifier, Any, np.ndarray]:
-    X, y = load_digits(return_X_y=True)
-    X, X_test, y, y_test = train_test_split(X.reshape(-1, 8, 8), y, test_size=0.4, random_state=seed)
-    classifier = ProtoAttendClassifier(
-        max_epochs=12, recipe=Recipe(mixup=0.3), augment=None, random_state=seed, verbose=0
-    )
-    classifier.fit(X, y)
-    return classifier, X_test, y_test
+def train_on(name: str, seed: int) -> tuple[ProtoAttendClassifier, Any, np.ndarray]:
+    """Return a classifier trained by the defaults, and test rows."""
+    split = load(name, seed)
+    classifier = ProtoAttendClassifier(random_state=seed, verbose=0).fit(split.X, split.y)
+    return classifier, split.X_test, split.y_test
 
 
 def draw(curves: dict[str, list[Point]]) -> Any:
@@ -108,14 +87,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="digits alone; nothing is written")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--kept", type=Path, help="the folder of quality.py --keep")
     arguments = parser.parse_args()
-    names = ["digits"] if arguments.quick else ["fashion-fast-cnn", "adult-mlp"]
+    names = ["digits"] if arguments.quick else ["fashion-mnist", "adult"]
     curves: dict[str, list[Point]] = {}
     for name in names:
         print(name, flush=True)
-        made = train_on_digits(arguments.seed) if name == "digits" else train_on(name, arguments.seed, arguments.kept)
-        curves[name] = curve(*made, arguments.seed)
+        curves[name] = curve(*train_on(name, arguments.seed), arguments.seed)
     figure = draw(curves)
     if not arguments.quick:
         figures = {name: [asdict(point) for point in points] for name, points in curves.items()}

@@ -12,11 +12,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import record
-from results_decisions import condense, noisy_labels, search, trust
+from results_decisions import condense, search
 from results_defaults import conformal, defaults, tables
 from results_readings import one_story, ood, readings
 from results_section import Figures, mean
-from results_training import accuracy, normalize, recipes, scaling, step, training_cost
+from results_training import normalize, recipes, scaling, step, training_cost
 
 PAGE = Path(__file__).parents[1] / "docs" / "results.md"
 INTRODUCTION = """# Measured
@@ -24,13 +24,10 @@ INTRODUCTION = """# Measured
 Made by `benchmarks/results_page.py` from the files in [benchmarks/results](../benchmarks/results), each of which holds
 its seed, machine, threads and date, and was written by the script of its name in [benchmarks](../benchmarks). All of it
 was measured on two cores without a GPU. The paper's own tables and figures are in
-[paper/RESULTS.md](../paper/RESULTS.md). What `quality.py`, `trust.py`, `condense.py` and `noisy_labels.py` measured is
-older than the two readings of the scores and than likeness, and says what was true before them; what `noisy_labels.py`
-did of corrected labels is also from before only likelier ones were put in place. What `tables.py`, `conformal.py` and
-`readings.py` measured is from before held-out rows of tables and texts were learned too and likeness could be left out
-of confidence; what they measured of tables, from before these were trained with and without mixup; what `readings.py`
-measured of trec, from before few texts were learned with decay. `threads.py` is from before all this, and before
-attention settled.
+[paper/RESULTS.md](../paper/RESULTS.md): there are label noise, out-of-distribution inputs and all methods on one encoder.
+What `readings.py` measured is from before held-out rows of tables and texts were learned too, tables were trained with
+and without mixup from embeddings that start small, few texts were learned with decay, and attention settled; the
+trainings it compares are alike in that.
 """
 TEXTS, IMAGES = ("trec", "subjectivity", "stackoverflow"), ("digits", "fashion-mnist")
 SECTIONS: tuple[Callable[[dict[str, Figures]], str], ...] = (
@@ -40,15 +37,12 @@ SECTIONS: tuple[Callable[[dict[str, Figures]], str], ...] = (
     defaults,
     tables,
     conformal,
-    accuracy,
     training_cost,
     recipes,
     step,
     scaling,
     search,
     normalize,
-    trust,
-    noisy_labels,
     condense,
 )
 

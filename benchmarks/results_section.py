@@ -5,18 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-TITLES = {
-    "adult-lstm": 'Adult, "lstm" of the paper',
-    "adult-mlp": 'Adult, "mlp"',
-    "fashion-fast-cnn": 'Fashion-MNIST, "fast-cnn"',
-    "cifar-fast-cnn": 'CIFAR-10, "fast-cnn"',
-    "cifar-half-width": 'CIFAR-10, half-width "fast-cnn", 8 epochs',
-    "dbpedia-vdcnn": 'DBPedia (subset), "vdcnn" of the paper',
-    "dbpedia-frozen": "DBPedia (subset), frozen MiniLM",
-    "fruits-resnet32": 'Fruits (subset), "resnet32" of the paper',
-    "fruits-frozen": "Fruits (subset), frozen EfficientNet-Lite0",
-    "isic-resnet50": 'ISIC (subset), melanoma or not, "resnet50" of the paper',
-}
 Figures = dict[str, Any]
 
 

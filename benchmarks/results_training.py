@@ -1,35 +1,8 @@
-"""Sections of the page of measured figures: how accurate training is, and what it costs."""
+"""Sections of the page of measured figures: what training costs, and what its choices do."""
 
 from __future__ import annotations
 
-from results_section import TITLES, Figures, listed, section, unless_missing
-
-
-def accuracy(found: dict[str, Figures]) -> str:
-    rows = []
-    for name, title in TITLES.items():
-        if (figures := found.get(f"quality-{name}")) is None:
-            continue
-        plain, ours = figures["plain"], figures["protoattend"]
-        right, wrong = ours["confidence_right"], ours["confidence_wrong"]
-        rows.append(
-            (
-                title,
-                f"{plain['accuracy']:.2%}",
-                f"{ours['accuracy']:.2%}",
-                f"{ours['prototypes95']:.0f}",
-                f"{right:.2f} / {'none' if wrong is None else f'{wrong:.2f}'}",
-                f"{ours['minutes']:.1f}",
-            )
-        )
-    head = ("data and encoder", "plain encoder", "ProtoAttend", "prototypes", "confidence if right / wrong", "minutes")
-    return section(
-        "Accuracy on the test split (`quality.py`)",
-        "Plain encoder and ProtoAttend (sparsemax) share encoder, training and seed. *Prototypes* is the median number "
-        "that makes 95 % of a decision, *confidence* its mean, *minutes* the training of ProtoAttend.",
-        head,
-        rows,
-    )
+from results_section import Figures, listed, section, unless_missing
 
 
 def training_cost(found: dict[str, Figures]) -> str:
@@ -92,7 +65,7 @@ def recipes(found: dict[str, Figures]) -> str:
     return section(
         "What each choice in training does (`recipes.py`)",
         f'{first["epochs"]} epochs of a half-width "fast-cnn", {first["held_out"]:,} held-out rows, one seed; each row '
-        "changes one thing in the recipe that quality.py uses, and nothing else: the paper's loss has our learning "
+        "changes one thing in the recipe of large sets of images, and nothing else: the paper's loss has our learning "
         "rate here, which is too high for it. Prototypes are counted before weights are made sharper.",
         ("data", "what is changed", "by prototypes", "by own value", "prototypes"),
         rows,
