@@ -14,7 +14,8 @@ from protoattend.app.talk import Talk
 from protoattend.classifier import ProtoAttendClassifier
 from protoattend.data.images import ImageFiles
 from protoattend.data.inputs import count_rows, kind_of
-from protoattend.data.readers import LabelledData, read_data
+from protoattend.data.readers import LabelledData, first_line, read_data
+from protoattend.data.tables import TableInputs
 from protoattend.errors import UserError, choose
 
 TARGETS = ("target", "label", "labels", "class", "y")  # what people call the column of labels
@@ -95,6 +96,8 @@ class Use:
         return names
 
     def _read(self, path: Path, reading: Reading) -> LabelledData:
+        if reading.header is None and self._names() and self._names() <= set(first_line(path)):
+            reading = replace(reading, header=True)
         try:
             data = reading.read(path, self.images)
         except UserError:
@@ -105,7 +108,22 @@ class Use:
         if kind != needed:
             fix = "name the column of texts with --text" if needed == "text" else "pass such a file or folder"
             raise UserError(f"this classifier reads input of kind {needed!r}, but {path} is of kind {kind!r}; {fix}.")
+        if reading.header is False and self.given.header is None and _named_first(data.X):
+            warnings.warn(
+                f"{path} was read without a header, as the file of fit was, but its first line, {data.X[0]!r}, is "
+                "unlike the others; if it names the column, remove it, or pass --header --text with that name.",
+                stacklevel=4,
+            )
         return data if data.header else replace(data, X=self._in_place(data.X))
+
+    def _names(self) -> set[str]:
+        """Return the names, if any, that the columns to learn from had in fit: a line with all of them is a header."""
+        if self.clf.inputs_.kind == "text":
+            return {self.reading.text} if self.reading.text is not None else set()
+        inputs = self.clf.inputs_
+        if not isinstance(inputs, TableInputs) or not inputs.named:
+            return set()
+        return {column.name for column in inputs.learned}
 
     def _in_place(self, X: Any) -> Any:
         """Return a table without a header under the names of fit, where it has no other columns than those learned."""
@@ -140,7 +158,15 @@ def read_for_fit(
         raise UserError(f"--kind {kind} was asked for, but {path} is of kind {found!r}; name columns, or leave it out.")
     talk.say(f"Read {path}: {data.description}.")
     talk.say(f"Taken as {NAMES[found]}{_columns_in_words(data.X)}.")
-    return data, replace(reading, header=None if data.header else False)
+    return data, replace(reading, header=given.header if data.header else False)
+
+
+def _named_first(X: Any) -> bool:
+    """Return whether the first of some texts is one word and most others are not, as where it names their column."""
+    if not isinstance(X, list):
+        return False
+    several = [" " in text.strip() for text in X]
+    return not several[0] and 2 * sum(several) > len(several)
 
 
 def _target_among(names: Any) -> str | None:

@@ -86,6 +86,14 @@ def read_delimited(path: Path, *, header: bool | None = None) -> Delimited:
     return Delimited(path, delimiter, cells, lines[1:], unnamed_first)
 
 
+def first_record(path: Path) -> list[str]:
+    """Return the cells of the first line of a file, which are names or values."""
+    text = _decoded(path)
+    with suppress(csv.Error):  # which reading the file will tell of
+        return [cell.strip() for cell in next(filter(None, _reader(text, _delimiter(text))), [])]
+    return []
+
+
 def has_header(records: Sequence[Sequence[str]]) -> bool:
     """Return whether the first of some records names the columns, rather than being a row like the others.
 

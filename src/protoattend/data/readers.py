@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from protoattend.data.archives import Roles, read_archive
-from protoattend.data.delimited import MISSING, Delimited, data_frame, read_delimited
+from protoattend.data.delimited import MISSING, Delimited, data_frame, first_record, read_delimited
 from protoattend.data.image_folders import IMAGE_SUFFIXES
 from protoattend.data.images import ImageFiles
 from protoattend.data.labels import Classes
@@ -142,6 +142,11 @@ def read_data(
     if place.stat().st_size == 0:
         raise BadFile(f"{place}: there must be something to read, but the file is empty.")
     return reader(place, wanted)
+
+
+def first_line(path: Path) -> list[str]:
+    """Return the cells of the first line of a CSV file, and none of what is no such file."""
+    return first_record(path) if path.is_file() and READERS.get(path.suffix.lower()) is _read_csv else []
 
 
 def _read_images(path: Path, wanted: Wanted) -> LabelledData:
