@@ -56,3 +56,36 @@ def test_a_name_among_texts_without_a_header_is_warned_of(place: Path, tmp_path:
     assert "first line" not in run("predict", model, tmp_path / "bare.csv").stderr
     shown = rows(succeeded("predict", model, tmp_path / "named.csv", "--header", "--text", "said"))
     assert len(shown) == len(texts)
+
+
+@pytest.mark.parametrize("target", [0, 2, -1, "column 1"])
+def test_without_a_header_the_labels_are_what_one_column_less_lacks(
+    spectra: pd.DataFrame, tmp_path: Path, target: int | str
+) -> None:
+    named = spectra.assign(name=[f"n{i}" for i in range(len(spectra))])
+    order = {0: "kind name 400.5 401 402", 2: "name 401 kind 400.5 402", -1: "name 400.5 401 402 kind"}
+    whole = named[order.get(target, "name kind 402 401 400.5").split()]
+    place = whole.columns.get_loc("name")
+    model = fit(tmp_path, whole, "--target", target, "--id", place, header=False)
+    parts = {
+        "train": whole,
+        "unlabelled": whole.drop(columns="kind"),
+        "bare": whole.drop(columns=["kind", "name"]),
+    }
+    labels = []
+    for name, frame in parts.items():
+        frame.to_csv(tmp_path / f"{name}.csv", index=False, header=False)
+        found = rows(succeeded("predict", model, tmp_path / f"{name}.csv"))
+        assert [row.get(str(place)) for row in found] == (whole["name"].tolist() if "name" in frame else [None] * 40)
+        labels.append([(row["label"], row["confidence"]) for row in found])
+        explained = as_json("explain", model, tmp_path / f"{name}.csv", "--row", 3, "--top", 1)
+        assert explained[0]["prediction"] == found[3]["label"]
+    assert labels[0] == labels[1] == labels[2]
+    assert "labels are needed" in failed("evaluate", model, tmp_path / "unlabelled.csv")
+
+
+def test_without_a_header_texts_move_where_labels_are_missing(place: Path, tmp_path: Path) -> None:
+    texts = pd.read_csv(place / "texts.csv")[["what", "said"]]
+    model = fit(tmp_path, texts, "--target", 0, "--text", 1, "--no-header", header=False)
+    texts[["said"]].to_csv(tmp_path / "bare.csv", index=False, header=False)
+    assert succeeded("predict", model, tmp_path / "bare.csv") == succeeded("predict", model, tmp_path / "train.csv")

@@ -96,8 +96,7 @@ class Use:
         return names
 
     def _read(self, path: Path, reading: Reading) -> LabelledData:
-        if reading.header is None and self._names() and self._names() <= set(first_line(path)):
-            reading = replace(reading, header=True)
+        reading = self._by_first_line(first_line(path), reading)
         try:
             data = reading.read(path, self.images)
         except UserError:
@@ -115,6 +114,21 @@ class Use:
                 stacklevel=4,
             )
         return data if data.header else replace(data, X=self._in_place(data.X))
+
+    def _by_first_line(self, first: list[str], reading: Reading) -> Reading:
+        """Return how to read a file that starts so: with a header, or without one and perhaps with fewer columns."""
+        noted, given = Reading.noted(self.clf.reading_), self.given
+        if reading.header is None and self._names() and self._names() <= set(first):
+            return replace(reading, header=True)
+        if reading.header is not False or noted.header is not False or given.target is not None:
+            return reading
+        roles = {what: name for what in ("target", "id", "text") if (name := getattr(noted, what)) is not None}
+        inputs = self.clf.inputs_
+        learned = len(inputs.names) if isinstance(inputs, TableInputs) else 1
+        left = places_left(roles, width=len(first), learned=learned)
+        if left is None:
+            return reading
+        return given.over(replace(reading, target=None, id=left.get("id"), text=left.get("text")))
 
     def _names(self) -> set[str]:
         """Return the names, if any, that the columns to learn from had in fit: a line with all of them is a header."""
@@ -158,7 +172,35 @@ def read_for_fit(
         raise UserError(f"--kind {kind} was asked for, but {path} is of kind {found!r}; name columns, or leave it out.")
     talk.say(f"Read {path}: {data.description}.")
     talk.say(f"Taken as {NAMES[found]}{_columns_in_words(data.X)}.")
-    return data, replace(reading, header=given.header if data.header else False)
+    return data, replace(reading, header=(given.header or None) if data.header else False)
+
+
+def places_left(roles: Mapping[str, str], *, width: int, learned: int) -> dict[str, str] | None:
+    """Return the columns of the roles in a file of `width` columns without names, or None if they are those of fit.
+
+    `learned` columns were learned in fit. A file with one column less than that of fit lacks the labels, and one with
+    two columns less the identifiers too; what stood behind these moves forward.
+
+    >>> places_left({"target": "0", "id": "-1"}, width=4, learned=3)
+    {'id': '3'}
+    """
+    apart = [what for what in ("target", "id") if what in roles]
+    total = learned + len(apart)
+    gone = apart[: total - width]
+    if width >= total or "target" not in gone or len(gone) < total - width:
+        return None
+    try:
+        places = {what: _place(name, total) for what, name in roles.items()}
+    except ValueError:  # a name, which stays where it is
+        return None
+    behind = {what: sum(places[each] < place for each in gone) for what, place in places.items()}
+    return {what: str(place - behind[what]) for what, place in places.items() if what not in gone}
+
+
+def _place(name: str, total: int) -> int:
+    """Return the number from 0 of a column called 4, column 4 or, from behind, -1."""
+    place = int(name.removeprefix("column "))
+    return place + total if place < 0 else place
 
 
 def _named_first(X: Any) -> bool:
