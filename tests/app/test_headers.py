@@ -89,3 +89,19 @@ def test_without_a_header_texts_move_where_labels_are_missing(place: Path, tmp_p
     model = fit(tmp_path, texts, "--target", 0, "--text", 1, "--no-header", header=False)
     texts[["said"]].to_csv(tmp_path / "bare.csv", index=False, header=False)
     assert succeeded("predict", model, tmp_path / "bare.csv") == succeeded("predict", model, tmp_path / "train.csv")
+
+
+@pytest.mark.parametrize("name", ["row", "label", "confidence", "ood_score"])
+def test_identifiers_are_kept_whatever_their_column_is_called(spectra: pd.DataFrame, tmp_path: Path, name: str) -> None:
+    named = spectra.assign(**{name: [f"n{i}" for i in range(len(spectra))]})
+    model = fit(tmp_path, named, "--target", "kind", "--id", name)
+    first = rows(succeeded("predict", model, tmp_path / "train.csv", "--ood"))[0]
+    assert (first[f"id {name}"], first["row"]) == ("n0", "0")
+    assert first["label"] in ("oak", "elm")
+    assert list(first)[2:] == ["label", "confidence", "ood_score"]
+    found = as_json("ood", model, tmp_path / "train.csv")
+    assert "n0" in found[0].values()
+    assert float(found[0]["ood_score"]) >= 0
+    explained = as_json("explain", model, tmp_path / "train.csv", "--row", 2)
+    assert "n2" in explained[0].values()
+    assert explained[0]["row"] == 2

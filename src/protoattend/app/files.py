@@ -92,7 +92,8 @@ class Use:
         if isinstance(data.X, ImageFiles):
             names["file"] = data.X.paths.tolist()
         if data.ids is not None:
-            names[self.reading.id or "id"] = data.ids.tolist()
+            called = self.reading.id or "id"
+            names[f"id {called}" if called in names else called] = data.ids.tolist()
         return names
 
     def _read(self, path: Path, reading: Reading) -> LabelledData:

@@ -148,6 +148,15 @@ def give_table(table: dict[str, Any], out: Path | None, talk: Talk) -> None:
     talk.lines([], {"rows": rows, "columns": list(table), "out": out})
 
 
+def beside(names: Mapping[str, list[Any]], table: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
+    """Return a table with what its rows are called in front; a name the table has too is told apart.
+
+    >>> beside({"label": ["B7"]}, {"label": ["oak"]})
+    {'id label': ['B7'], 'label': ['oak']}
+    """
+    return {f"id {name}" if name in table else name: cells for name, cells in names.items()} | dict(table)
+
+
 def rounded(values: Any) -> list[float]:
     """Return an array of shares or scores with as many digits as a table needs."""
     return [round(value, DIGITS) for value in values.tolist()]

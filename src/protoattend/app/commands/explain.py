@@ -109,9 +109,11 @@ def _with_truth(explanations: Explanations, data: LabelledData, rows: list[int])
 
 def _prototypes(names: dict[str, list[Any]], explanations: list[Explanation]) -> dict[str, list[Any]]:
     """Return a table with a line for each prototype; `training_row` is its row in the data of fit, from 0."""
+    from protoattend.app.output import beside
+
     pairs = [(i, rank, p) for i, e in enumerate(explanations) for rank, p in enumerate(e.prototypes)]
     named = {name: [values[i] for i, _, _ in pairs] for name, values in names.items()}
-    return named | {
+    shown = {
         "prediction": [explanations[i].prediction for i, _, _ in pairs],
         "confidence": [round(explanations[i].confidence, 6) for i, _, _ in pairs],
         "rank": [rank for _, rank, _ in pairs],
@@ -120,6 +122,7 @@ def _prototypes(names: dict[str, list[Any]], explanations: list[Explanation]) ->
         "label": [p.label for _, _, p in pairs],
         "sample": [_short(p.preview) for _, _, p in pairs],
     }
+    return beside(named, shown)
 
 
 def _drawn(row: int, e: Explanation) -> Any:

@@ -62,7 +62,7 @@ def predict(
     """Write label and confidence of every row; rows are numbered from 0, a header not counted."""
     from protoattend.app.deciding import queries_of
     from protoattend.app.files import Use
-    from protoattend.app.output import give_table, require_writable, rounded
+    from protoattend.app.output import beside, give_table, require_writable, rounded
 
     require_writable(out, path, *([calibrate_with] if calibrate_with else []), force=force)
     use = Use.of(model, skip_corrupt=skip_corrupt, text=text, samples=samples, id=id_column, header=header)
@@ -72,8 +72,7 @@ def predict(
     _require_calibrated(use, sets)
     data = use.read(path)
     decisions = use.clf.database_.decide(queries_of(use.clf, data.X))
-    table: dict[str, Any] = dict(use.names(data))
-    table["label"] = use.clf.classes_[decisions.predicted.numpy()].tolist()
+    table: dict[str, Any] = {"label": use.clf.classes_[decisions.predicted.numpy()].tolist()}
     table["confidence"] = rounded(decisions.confidence.numpy())
     if min_confidence is not None:
         table["answered"] = (decisions.confidence.numpy() >= min_confidence).tolist()
@@ -86,7 +85,7 @@ def predict(
         table["prediction_set"] = _sets(use, decisions, sets)
     if ood:
         table["ood_score"] = rounded(use.clf.ood_score(data.X, method="combined"))
-    give_table(table, out, Talk(json))
+    give_table(beside(use.names(data), table), out, Talk(json))
 
 
 def _require_calibrated(use: Use, sets: float | None) -> None:
