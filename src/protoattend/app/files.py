@@ -159,7 +159,7 @@ def read_for_fit(
         data = reading.read(path, images)
         if data.y is None and hasattr(data.X, "columns") and (target := _target_among(data.X.columns)):
             talk.say(f"Guessed: the labels are in column {target!r}; name another one with --target.")
-            reading = replace(reading, target=target)
+            reading, caught[:] = replace(reading, target=target), []
             data = reading.read(path, images)
         if kind in ("auto", "text") and (column := _only_text(data, kind)):
             if kind == "auto":

@@ -13,7 +13,14 @@ from typing import Any
 import numpy as np
 
 from protoattend.data.archives import Roles, read_archive
-from protoattend.data.delimited import MISSING, Delimited, data_frame, first_record, read_delimited
+from protoattend.data.delimited import (
+    MISSING,
+    Delimited,
+    data_frame,
+    first_record,
+    read_delimited,
+    warn_of_odd_cells,
+)
 from protoattend.data.image_folders import IMAGE_SUFFIXES
 from protoattend.data.images import ImageFiles
 from protoattend.data.labels import Classes
@@ -176,6 +183,7 @@ def _read_csv(path: Path, wanted: Wanted) -> LabelledData:
         return replace(_texts(path, table.columns[wanted.text], y, ids, wanted), header=table.header)
     apart = (wanted.target, wanted.id_column)
     X = data_frame({name: table.typed(name) for name in names if name not in apart})
+    warn_of_odd_cells(table, [name for name in X.columns if X[name].dtype.kind == "O"])
     note = "; its first column, row names without a heading, is left out" if table.unnamed_first else ""
     note += "" if table.header else "; it has no header, so columns go by number"
     return replace(_table(path, X, y, ids, wanted, note), header=table.header)
