@@ -13,6 +13,7 @@ from protoattend.app.commands.options import (
     Force,
     Header,
     IdColumn,
+    ImageRoot,
     Model,
     Samples,
     SkipCorrupt,
@@ -55,6 +56,7 @@ def predict(
     samples: Samples = None,
     id_column: IdColumn = None,
     header: Header = None,
+    image_root: ImageRoot = None,
     skip_corrupt: SkipCorrupt = False,
     force: Force = False,
     json: AsJson = False,
@@ -65,7 +67,8 @@ def predict(
     from protoattend.app.output import beside, give_table, require_writable, rounded
 
     require_writable(out, path, *([calibrate_with] if calibrate_with else []), force=force)
-    use = Use.of(model, skip_corrupt=skip_corrupt, text=text, samples=samples, id=id_column, header=header)
+    columns = {"text": text, "samples": samples, "id": id_column, "header": header}
+    use = Use.of(model, skip_corrupt=skip_corrupt, image_roots=[path, *(image_root or ())], **columns)
     if calibrate_with is not None:
         labelled = use.read_labelled(calibrate_with)
         use.clf.calibrate(labelled.X, labelled.y)
@@ -77,9 +80,9 @@ def predict(
     if min_confidence is not None:
         table["answered"] = (decisions.confidence.numpy() >= min_confidence).tolist()
     if probabilities:
-        columns = decisions.probabilities.numpy().T
+        shares = decisions.probabilities.numpy().T
         table |= {
-            f"probability of {label}": rounded(column) for label, column in zip(use.clf.classes_, columns, strict=True)
+            f"probability of {label}": rounded(share) for label, share in zip(use.clf.classes_, shares, strict=True)
         }
     if sets is not None:
         table["prediction_set"] = _sets(use, decisions, sets)
