@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from protoattend.explain.explanations import Explanation, Explanations
 
 FIRST = 10  # rows explained unless some are named
-PAGES = (".html", ".htm")
 
 
 def register(app: typer.Typer) -> None:
@@ -60,11 +59,11 @@ def explain(
 ) -> None:
     """Show which training samples the decisions rest on; without --row, those of the first ten rows."""
     from protoattend.app.files import Use
-    from protoattend.app.output import new_file, records, require_writable, write_table
+    from protoattend.app.output import FORMATS, PAGES, new_file, records, require_writable, write_table
     from protoattend.data.inputs import count_rows
     from protoattend.errors import UserError
 
-    require_writable(out, path, force=force, also=PAGES)
+    require_writable(out, path, force=force, endings=(*FORMATS, *PAGES))
     columns = {"text": text, "samples": samples, "id": id_column, "header": header}
     use = Use.of(model, skip_corrupt=skip_corrupt, image_roots=[path, *(image_root or ())], **columns)
     talk = Talk(json)
