@@ -299,7 +299,14 @@ def test_every_verb_has_help_with_examples() -> None:
             assert f"protoattend {group} {name}" in succeeded(group, name, "--help")
 
 
-@pytest.mark.parametrize("arguments", [["fitt"], ["fit"], ["predict", "--no-such"], ["database", "remove", "x"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        *(["fitt"], ["fit"], ["predict", "--no-such"], ["database", "remove", "x"]),
+        *(["predict", "x", "y.csv", "--min-confidence", share] for share in ("7", "-1", "nan")),
+        *(["serve", "x", "--min-confidence", "nan"], ["labels", "list", "x", "--top", "-1"]),
+    ],
+)
 def test_a_command_that_cannot_be_understood(arguments: list[str]) -> None:
     result = run(*arguments)
     assert result.exit_code == 2

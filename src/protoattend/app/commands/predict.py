@@ -20,6 +20,7 @@ from protoattend.app.commands.options import (
     TableOut,
     Text,
     examples,
+    no_nan,
 )
 from protoattend.app.talk import Talk
 
@@ -43,7 +44,9 @@ def predict(
     model: Model,
     path: DataPath,
     out: TableOut = None,
-    min_confidence: Annotated[float | None, typer.Option(help="Say which rows have at least this.")] = None,
+    min_confidence: Annotated[
+        float | None, typer.Option(min=0, max=1, callback=no_nan, help="Say which rows have at least this.")
+    ] = None,
     probabilities: Annotated[bool, typer.Option("--probabilities", help="Add the probability of every class.")] = False,
     sets: Annotated[
         float | None, typer.Option(help="Add sets of labels that hold the true one with this probability.")
