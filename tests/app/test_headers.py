@@ -84,6 +84,16 @@ def test_without_a_header_the_labels_are_what_one_column_less_lacks(
     assert "labels are needed" in failed("evaluate", model, tmp_path / "unlabelled.csv")
 
 
+def test_a_header_that_fit_did_not_have_is_told_of(spectra: pd.DataFrame, tmp_path: Path) -> None:
+    model = fit(tmp_path, spectra, "--target", -1, header=False)
+    new = spectra[["400.5", "401", "402"]]
+    new.set_axis(["a", "b", "c"], axis=1).to_csv(tmp_path / "named.csv", index=False)
+    new.to_csv(tmp_path / "bare.csv", index=False, header=False)
+    asked = ("predict", model, tmp_path / "named.csv")
+    assert "if the first line names the columns, say so" in run(*asked).stderr
+    assert succeeded(*asked, "--header") == succeeded("predict", model, tmp_path / "bare.csv")
+
+
 def test_without_a_header_texts_move_where_labels_are_missing(place: Path, tmp_path: Path) -> None:
     texts = pd.read_csv(place / "texts.csv")[["what", "said"]]
     model = fit(tmp_path, texts, "--target", 0, "--text", 1, "--no-header", header=False)

@@ -114,7 +114,8 @@ class Use:
                 "unlike the others; if it names the column, remove it, or pass --header --text with that name.",
                 stacklevel=4,
             )
-        return data if data.header else replace(data, X=self._in_place(data.X))
+        by_number = not data.header or Reading.noted(self.clf.reading_).header is False
+        return replace(data, X=self._in_place(data.X)) if by_number else data
 
     def _by_first_line(self, first: list[str], reading: Reading) -> Reading:
         """Return how to read a file that starts so: with a header, or without one and perhaps with fewer columns."""
@@ -141,9 +142,9 @@ class Use:
         return {column.name for column in inputs.learned}
 
     def _in_place(self, X: Any) -> Any:
-        """Return a table without a header under the names of fit, where it has no other columns than those learned."""
+        """Return a table whose columns go by number under the names of fit, where it has as many and not these."""
         names = getattr(self.clf.inputs_, "names", None)
-        if names is None or not hasattr(X, "columns") or len(names) != len(X.columns):
+        if names is None or not hasattr(X, "columns") or len(names) != len(X.columns) or set(names) == set(X.columns):
             return X
         return X.set_axis(list(names), axis=1)
 

@@ -83,11 +83,14 @@ def warn_of_odd_cells(table: Delimited, names: Sequence[str]) -> None:
     if not found:
         return
     name, rows = next(iter(found.items()))
+    fix = "write numbers there, or leave such cells empty"
+    if not table.header and rows == [0]:
+        fix = "if the first line names the columns, say so with header=True (--header on the command line)"
     more = f"; so it is with {len(found) - 1} more" if len(found) > 1 else ""
     warnings.warn(
         f"{table.path}: column {name!r} is read as text because of {len(rows)} of {len(table)} cells, the first "
         f"{table.stripped(name)[rows[0]][:LONGEST]!r} at row {rows[0]} (line {table.lines[rows[0]]} of the file), and "
-        f"all others are numbers{more}; write numbers there, or leave such cells empty.",
+        f"all others are numbers{more}; {fix}.",
         stacklevel=5,
     )
 
