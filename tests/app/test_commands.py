@@ -170,6 +170,17 @@ def test_ood(place: Path, tmp_path: Path) -> None:
     assert {row["out_of_distribution"] for row in rows(few.stdout)} == {"no"}
 
 
+@pytest.mark.parametrize("command", [("ood",), ("predict", "--ood")])
+def test_ood_of_images_elsewhere(place: Path, tmp_path: Path, command: tuple[str, ...]) -> None:
+    shutil.copytree(place / "digits" / "digit 3", tmp_path / "new")
+    verb, *more = command
+    asked = (verb, place / "digits-model", tmp_path / "new", *more)
+    assert f"load it with image_roots={str(place / 'digits')!r} (--image-root" in failed(*asked)
+    found = rows(succeeded(*asked, "--image-root", place / "digits"))
+    assert len(found) == len(list((tmp_path / "new").iterdir()))
+    assert "ood_score" in found[0]
+
+
 @pytest.mark.parametrize("ending", ["csv", "parquet", "npz"])
 def test_label_errors_are_listed_and_accepted(place: Path, tmp_path: Path, ending: str) -> None:
     wine = pd.read_csv(place / "wine.csv")
@@ -288,7 +299,14 @@ def test_every_verb_has_help_with_examples() -> None:
             assert f"protoattend {group} {name}" in succeeded(group, name, "--help")
 
 
-@pytest.mark.parametrize("arguments", [["fitt"], ["fit"], ["predict", "--no-such"], ["database", "remove", "x"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        *(["fitt"], ["fit"], ["predict", "--no-such"], ["database", "remove", "x"]),
+        *(["predict", "x", "y.csv", "--min-confidence", share] for share in ("7", "-1", "nan")),
+        *(["serve", "x", "--min-confidence", "nan"], ["labels", "list", "x", "--top", "-1"]),
+    ],
+)
 def test_a_command_that_cannot_be_understood(arguments: list[str]) -> None:
     result = run(*arguments)
     assert result.exit_code == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from pathlib import Path
 
@@ -9,10 +10,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from protoattend import ProtoAttendClassifier
 from protoattend.app.neutral import for_csv, for_terminal
 from protoattend.app.output import as_csv, new_file, require_new, require_writable, write_table
 from protoattend.app.talk import Talk, make_table
-from protoattend.errors import UserError
+from protoattend.errors import CannotWrite, UserError
+
+from .running import failed
 
 TABLE = {"row": [0, 1], "label": ["=cmd()", "-1"], "share": [0.5, float("nan")], "set": [["a", "b"], []]}
 
@@ -59,6 +63,43 @@ def test_control_characters_reach_neither_file_nor_terminal(capsys: pytest.Captu
 def test_json_has_the_values_of_numpy(capsys: pytest.CaptureFixture[str]) -> None:
     Talk(json=True).lines([], {"a": np.arange(2), "b": np.float64("nan"), "c": Path("x"), "d": np.bool_(True)})
     assert json.loads(capsys.readouterr().out) == {"a": [0, 1], "b": None, "c": "x", "d": True}
+
+
+def test_what_cannot_be_written_is_found_before_any_work(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, new, to = place / "wine-model", place / "wine-new.csv", tmp_path / "made"
+    with monkeypatch.context() as patch:
+
+        def read_only(path: object, *_: object, **__: object) -> None:
+            raise OSError(errno.EROFS, "Read-only file system", str(path))
+
+        def never(*_: object, **__: object) -> None:
+            raise AssertionError("worked first")
+
+        patch.setattr("os.mkdir", read_only)
+        patch.setattr(ProtoAttendClassifier, "fit", never)
+        patch.setattr(ProtoAttendClassifier, "load", never)
+        for out, *arguments in (
+            (to, "fit", place / "wine.csv", "--target", "kind", "--to"),
+            (to.with_suffix(".csv"), "predict", model, new, "--out"),
+            (to.with_suffix(".html"), "explain", model, new, "--out"),
+            (to.with_suffix(".html"), "report", model, "--out"),
+        ):
+            told = failed(*arguments, out)
+            assert f"{out} could not be written (Read-only file system)" in told
+    (tmp_path / "file").write_text("mine")
+    inside = tmp_path / "file" / "deeper" / "model"
+    assert "could not be written (Not a directory)" in failed("fit", new, "--to", inside)
+    assert "must end in .html, .htm" in failed("report", model, "--out", tmp_path / "r.pdf")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_full_disk_is_told_by_the_name_that_was_given(tmp_path: Path) -> None:
+    out = tmp_path / "new.csv"
+    with pytest.raises(CannotWrite, match=r"/new\.csv could not be written \(No space left"), new_file(out):
+        raise OSError(errno.ENOSPC, "No space left on device")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_nothing_is_replaced_by_accident(tmp_path: Path) -> None:

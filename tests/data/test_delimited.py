@@ -74,6 +74,16 @@ def test_numbers_stay_numbers(tmp_path: Path) -> None:
     assert typed(tmp_path, "?", "NA").isna().all()
 
 
+def test_marks_of_missing_values_among_numbers(tmp_path: Path) -> None:
+    marks = ["-", ".", "?", "n/a", "#N/A", "None", "NULL", "nan", "na", ""]
+    assert typed(tmp_path, "1.5", *marks).isna().tolist() == [False] + [True] * len(marks)
+    assert typed(tmp_path, "1,5", ".", delimiter=";").tolist()[0] == 1.5
+    assert typed(tmp_path, "none", "-", "none").tolist() == ["none", "-", "none"]  # words, with no number among them
+    assert typed(tmp_path, "red", "none", "3").tolist() == ["red", "none", "3"]
+    assert read_delimited(put(tmp_path, "-,oak\n1,elm\n2,oak\n3,oak\n")).header is False
+    assert read_delimited(put(tmp_path, "x,kind\n-,elm\n2,elm\n3,elm\n")).header is True
+
+
 def test_iso_dates_become_dates(tmp_path: Path) -> None:
     dates = typed(tmp_path, "2024-02-29", "", "1999-12-31T23:59:59Z")
     assert dates.dtype.kind == "M"

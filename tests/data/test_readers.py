@@ -280,3 +280,21 @@ def test_columns_without_names_go_by_number(tmp_path: Path) -> None:
 def test_a_misspelt_option_is_no_option_of_images(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="unexpected keyword argument 'tagret'"):
         read_data(put(tmp_path / "x.csv"), tagret="class")
+
+
+def test_few_cells_that_make_text_of_numbers_are_warned_of(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
+    def warned(*cells: str, delimiter: str = ",") -> list[str]:
+        recwarn.clear()
+        lines = [f"x{delimiter}y{delimiter}z", *(f"{cell}{delimiter}{cell}{delimiter}1" for cell in cells)]
+        (tmp_path / "x.csv").write_text("\n".join(lines))
+        read_data(tmp_path / "x.csv")
+        return [str(warning.message) for warning in recwarn]
+
+    nine = [f"{i}.5" for i in range(9)]
+    (one,) = warned("", "<3", *nine)
+    assert "'x' is read as text because of 1 of 11 cells, the first '<3' at row 1 (line 3 of the file)" in one
+    assert "so it is with 1 more" in one
+    assert "'1 000'" in warned(*(cell.replace(".", ",") for cell in nine), "1 000", delimiter=";")[0]
+    assert not warned("<3", *nine[1:])  # more than one in ten
+    assert not warned("01067", *map(str, range(80331, 80351)))  # codes
+    assert not warned("?", "7", *map(str, range(9)))

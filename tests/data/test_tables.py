@@ -211,3 +211,13 @@ def test_numpy_makes_texts_of_numbers_beside_texts() -> None:
     assert np.isnan(inputs.source(array)[2, 0])
     kept = TableInputs.fit(pd.DataFrame({"zip": ["10115", "80331"]}))
     assert kept.columns[0].kind == "category"
+
+
+def test_of_many_missing_columns_some_are_named() -> None:
+    wide = pd.DataFrame(np.arange(6000.0).reshape(2, 3000), columns=[f"c{i}" for i in range(3000)])
+    inputs = TableInputs.fit(wide)
+    with pytest.raises(
+        UserError, match=r"'c18', 'c19'\] and 2,980 more are missing; it has \['other'\]\. Add"
+    ) as raised:
+        inputs.source(pd.DataFrame({"other": [1.0]}))
+    assert len(str(raised.value)) < 500

@@ -14,7 +14,8 @@ from protoattend.app.talk import Talk
 from protoattend.classifier import ProtoAttendClassifier
 from protoattend.data.images import ImageFiles
 from protoattend.data.inputs import count_rows, kind_of
-from protoattend.data.readers import LabelledData, read_data
+from protoattend.data.readers import LabelledData, first_line, read_data
+from protoattend.data.tables import TableInputs
 from protoattend.errors import UserError, choose
 
 TARGETS = ("target", "label", "labels", "class", "y")  # what people call the column of labels
@@ -91,10 +92,12 @@ class Use:
         if isinstance(data.X, ImageFiles):
             names["file"] = data.X.paths.tolist()
         if data.ids is not None:
-            names[self.reading.id or "id"] = data.ids.tolist()
+            called = self.reading.id or "id"
+            names[f"id {called}" if called in names else called] = data.ids.tolist()
         return names
 
     def _read(self, path: Path, reading: Reading) -> LabelledData:
+        reading = self._by_first_line(first_line(path), reading)
         try:
             data = reading.read(path, self.images)
         except UserError:
@@ -105,12 +108,43 @@ class Use:
         if kind != needed:
             fix = "name the column of texts with --text" if needed == "text" else "pass such a file or folder"
             raise UserError(f"this classifier reads input of kind {needed!r}, but {path} is of kind {kind!r}; {fix}.")
-        return data if data.header else replace(data, X=self._in_place(data.X))
+        if reading.header is False and self.given.header is None and _named_first(data.X):
+            warnings.warn(
+                f"{path} was read without a header, as the file of fit was, but its first line, {data.X[0]!r}, is "
+                "unlike the others; if it names the column, remove it, or pass --header --text with that name.",
+                stacklevel=4,
+            )
+        by_number = not data.header or Reading.noted(self.clf.reading_).header is False
+        return replace(data, X=self._in_place(data.X)) if by_number else data
+
+    def _by_first_line(self, first: list[str], reading: Reading) -> Reading:
+        """Return how to read a file that starts so: with a header, or without one and perhaps with fewer columns."""
+        noted, given = Reading.noted(self.clf.reading_), self.given
+        if reading.header is None and self._names() and self._names() <= set(first):
+            return replace(reading, header=True)
+        if reading.header is not False or noted.header is not False or given.target is not None:
+            return reading
+        roles = {what: name for what in ("target", "id", "text") if (name := getattr(noted, what)) is not None}
+        inputs = self.clf.inputs_
+        learned = len(inputs.names) if isinstance(inputs, TableInputs) else 1
+        left = places_left(roles, width=len(first), learned=learned)
+        if left is None:
+            return reading
+        return given.over(replace(reading, target=None, id=left.get("id"), text=left.get("text")))
+
+    def _names(self) -> set[str]:
+        """Return the names, if any, that the columns to learn from had in fit: a line with all of them is a header."""
+        if self.clf.inputs_.kind == "text":
+            return {self.reading.text} if self.reading.text is not None else set()
+        inputs = self.clf.inputs_
+        if not isinstance(inputs, TableInputs) or not inputs.named:
+            return set()
+        return {column.name for column in inputs.learned}
 
     def _in_place(self, X: Any) -> Any:
-        """Return a table without a header under the names of fit, where it has no other columns than those learned."""
+        """Return a table whose columns go by number under the names of fit, where it has as many and not these."""
         names = getattr(self.clf.inputs_, "names", None)
-        if names is None or not hasattr(X, "columns") or len(names) != len(X.columns):
+        if names is None or not hasattr(X, "columns") or len(names) != len(X.columns) or set(names) == set(X.columns):
             return X
         return X.set_axis(list(names), axis=1)
 
@@ -126,7 +160,7 @@ def read_for_fit(
         data = reading.read(path, images)
         if data.y is None and hasattr(data.X, "columns") and (target := _target_among(data.X.columns)):
             talk.say(f"Guessed: the labels are in column {target!r}; name another one with --target.")
-            reading = replace(reading, target=target)
+            reading, caught[:] = replace(reading, target=target), []
             data = reading.read(path, images)
         if kind in ("auto", "text") and (column := _only_text(data, kind)):
             if kind == "auto":
@@ -140,7 +174,43 @@ def read_for_fit(
         raise UserError(f"--kind {kind} was asked for, but {path} is of kind {found!r}; name columns, or leave it out.")
     talk.say(f"Read {path}: {data.description}.")
     talk.say(f"Taken as {NAMES[found]}{_columns_in_words(data.X)}.")
-    return data, replace(reading, header=None if data.header else False)
+    return data, replace(reading, header=(given.header or None) if data.header else False)
+
+
+def places_left(roles: Mapping[str, str], *, width: int, learned: int) -> dict[str, str] | None:
+    """Return the columns of the roles in a file of `width` columns without names, or None if they are those of fit.
+
+    `learned` columns were learned in fit. A file with one column less than that of fit lacks the labels, and one with
+    two columns less the identifiers too; what stood behind these moves forward.
+
+    >>> places_left({"target": "0", "id": "-1"}, width=4, learned=3)
+    {'id': '3'}
+    """
+    apart = [what for what in ("target", "id") if what in roles]
+    total = learned + len(apart)
+    gone = apart[: total - width]
+    if width >= total or "target" not in gone or len(gone) < total - width:
+        return None
+    try:
+        places = {what: _place(name, total) for what, name in roles.items()}
+    except ValueError:  # a name, which stays where it is
+        return None
+    behind = {what: sum(places[each] < place for each in gone) for what, place in places.items()}
+    return {what: str(place - behind[what]) for what, place in places.items() if what not in gone}
+
+
+def _place(name: str, total: int) -> int:
+    """Return the number from 0 of a column called 4, column 4 or, from behind, -1."""
+    place = int(name.removeprefix("column "))
+    return place + total if place < 0 else place
+
+
+def _named_first(X: Any) -> bool:
+    """Return whether the first of some texts is one word and most others are not, as where it names their column."""
+    if not isinstance(X, list):
+        return False
+    several = [" " in text.strip() for text in X]
+    return not several[0] and 2 * sum(several) > len(several)
 
 
 def _target_among(names: Any) -> str | None:

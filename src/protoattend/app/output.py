@@ -14,7 +14,7 @@ from typing import Any
 
 from protoattend.app.neutral import for_csv
 from protoattend.app.talk import Talk, as_json
-from protoattend.errors import MissingExtra, UserError
+from protoattend.errors import CannotWrite, MissingExtra, UserError
 from protoattend.files.known import CLASSIFIER
 from protoattend.folders import require_free
 
@@ -79,21 +79,23 @@ FORMATS: Mapping[str, Callable[[Columns], bytes]] = {
 }
 
 
-def require_writable(out: Path | None, *inputs: Path, force: bool = False, also: Sequence[str] = ()) -> None:
-    """Raise, before any work is done, where a table cannot be written to `out`.
+PAGES = (".html", ".htm")
 
-    Its ending must be that of a format or one of `also`, its folder must be there, and it may not be one of the
-    `inputs`, nor an older file unless `force`.
+
+def require_writable(
+    out: Path | None, *inputs: Path, force: bool = False, endings: Sequence[str] = tuple(FORMATS)
+) -> None:
+    """Raise, before any work is done, where a table, or what has other `endings`, cannot be written to `out`.
+
+    Its folder must be there and take files, and it may not be one of the `inputs`, nor an older file unless `force`.
     """
     if out is None:
         return
-    endings = [*FORMATS, *also]
     if out.suffix.lower() not in endings:
         raise UserError(
             f"the name of the output must end in {', '.join(endings)}, which says its format, but got {out}; rename it."
         )
-    if not out.absolute().parent.is_dir():
-        raise UserError(f"the folder of {out} must exist, but it does not; make it or choose another.")
+    _require_place(out)
     require_new(out, *inputs, force=force)
 
 
@@ -104,9 +106,24 @@ def require_corrected(out: Path, path: Path, *, force: bool) -> None:
         return
     if out.suffix.lower() != path.suffix.lower():
         raise UserError(f"a corrected copy of {path} must end in {path.suffix}, as it does, but got {out}; rename it.")
+    _require_place(out)
+    require_new(out, path, force=force)
+
+
+def _require_place(out: Path) -> None:
     if not out.absolute().parent.is_dir():
         raise UserError(f"the folder of {out} must exist, but it does not; make it or choose another.")
-    require_new(out, path, force=force)
+    _try_to_write(out, out.absolute().parent)
+
+
+def _try_to_write(out: Path, folder: Path) -> None:
+    """Raise where nothing can be put into a folder, or where it is not there yet, into the nearest one above."""
+    while not folder.exists():
+        folder = folder.parent
+    try:
+        os.rmdir(tempfile.mkdtemp(prefix=".protoattend-", dir=folder))
+    except OSError as error:
+        raise CannotWrite(str(out), error) from error
 
 
 def require_new(out: Path, *inputs: Path, force: bool = False) -> None:
@@ -128,6 +145,7 @@ def require_new_folder(to: Path, *inputs: Path, force: bool = False) -> None:
     require_free(to, CLASSIFIER)
     if to.is_dir() and any(to.iterdir()) and not force:
         raise UserError(f"{to} holds a classifier already; choose another folder, or replace it with --force.")
+    _try_to_write(to, Path(os.path.realpath(to)).parent)
 
 
 def write_table(columns: Columns, out: Path) -> None:
@@ -148,6 +166,15 @@ def give_table(table: dict[str, Any], out: Path | None, talk: Talk) -> None:
     talk.lines([], {"rows": rows, "columns": list(table), "out": out})
 
 
+def beside(names: Mapping[str, list[Any]], table: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
+    """Return a table with what its rows are called in front; a name the table has too is told apart.
+
+    >>> beside({"label": ["B7"]}, {"label": ["oak"]})
+    {'id label': ['B7'], 'label': ['oak']}
+    """
+    return {f"id {name}" if name in table else name: cells for name, cells in names.items()} | dict(table)
+
+
 def rounded(values: Any) -> list[float]:
     """Return an array of shares or scores with as many digits as a table needs."""
     return [round(value, DIGITS) for value in values.tolist()]
@@ -156,12 +183,19 @@ def rounded(values: Any) -> list[float]:
 @contextmanager
 def new_file(out: Path) -> Iterator[Path]:
     """Yield a temporary file that takes the place of `out` when the block ends well and vanishes if it fails."""
-    handle, name = tempfile.mkstemp(prefix=f".{out.name}-", suffix=out.suffix, dir=out.absolute().parent)
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{out.name}-", suffix=out.suffix, dir=out.absolute().parent)
+    except OSError as error:
+        raise CannotWrite(str(out), error) from error
     os.close(handle)
     fresh = Path(name)
     try:
         yield fresh
         fresh.chmod(0o644)  # mkstemp makes it private
         os.replace(fresh, out)
+    except OSError as error:
+        if error.errno is None or error.filename not in (None, name):  # of another file
+            raise
+        raise CannotWrite(str(out), error) from error
     finally:
         fresh.unlink(missing_ok=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,8 +18,11 @@ import numpy as np
 from protoattend.errors import BadFile, MissingExtra
 
 DELIMITERS = (",", ";", "\t")
+LONGEST = 60  # characters of a cell that a message shows
 SOME = 50  # records that tell the delimiter and the header
 MISSING = frozenset({"", "?", "NA", "N/A", "NaN", "nan", "null", "NULL"})
+AMONG_NUMBERS = frozenset({"", "?", "-", ".", "na", "n/a", "#n/a", "nan", "none", "null"})  # missing too, in any case
+NEARLY = 10  # a column with at most one in so many cells that is no number was meant to hold numbers alone
 # A number that starts with 0 and goes on with digits is a code, such as a postcode; as a number it would lose the 0.
 INTEGER = re.compile(r"[+-]?(0|[1-9]\d{0,17})")
 NUMBER = re.compile(r"[+-]?((0|[1-9]\d*)(\.\d*)?|\.\d+)([eE][+-]?\d+)?|[+-]?inf(inity)?", re.IGNORECASE)
@@ -49,14 +53,46 @@ class Delimited:
 
     def typed(self, name: str) -> Any:
         """Return a column as numbers (NaN or NA where missing), dates, or words (None where missing)."""
-        numbers = self.numbers(name)
-        if numbers is not None:
-            return numbers
         cells = self.stripped(name)
+        plain = [cell if cell.lower() not in AMONG_NUMBERS else "" for cell in cells]
+        if any(plain) or MISSING.issuperset(cells):
+            numbers = as_numbers(plain, decimal_comma=self.delimiter == ";")
+            if numbers is not None:
+                return numbers
         dates = _as_dates(cells)
         if dates is not None:
             return dates
         return np.array([None if cell in MISSING else cell for cell in cells], dtype=object)
+
+    def odd_cells(self, name: str) -> list[int]:
+        """Return the rows of the few cells that make a text of a column of numbers.
+
+        There are none where a number starts with 0: such codes are texts on purpose.
+        """
+        cells = [cell if cell.lower() not in AMONG_NUMBERS else "" for cell in self.stripped(name)]
+        if self.delimiter == ";" and not any("." in cell and NUMBER.fullmatch(cell) for cell in cells):
+            cells = [cell.replace(",", ".") for cell in cells]
+        odd = [row for row, cell in enumerate(cells) if cell and not NUMBER.fullmatch(cell)]
+        few = len(odd) * NEARLY <= sum(map(bool, cells))
+        return odd if few and not any(cells[row].isdecimal() for row in odd) else []
+
+
+def warn_of_odd_cells(table: Delimited, names: Sequence[str]) -> None:
+    """Warn where few cells make texts of columns of numbers, naming the first."""
+    found = {name: rows for name in names if (rows := table.odd_cells(name))}
+    if not found:
+        return
+    name, rows = next(iter(found.items()))
+    fix = "write numbers there, or leave such cells empty"
+    if not table.header and rows == [0]:
+        fix = "if the first line names the columns, say so with header=True (--header on the command line)"
+    more = f"; so it is with {len(found) - 1} more" if len(found) > 1 else ""
+    warnings.warn(
+        f"{table.path}: column {name!r} is read as text because of {len(rows)} of {len(table)} cells, the first "
+        f"{table.stripped(name)[rows[0]][:LONGEST]!r} at row {rows[0]} (line {table.lines[rows[0]]} of the file), and "
+        f"all others are numbers{more}; {fix}.",
+        stacklevel=5,
+    )
 
 
 def read_delimited(path: Path, *, header: bool | None = None) -> Delimited:
@@ -86,6 +122,14 @@ def read_delimited(path: Path, *, header: bool | None = None) -> Delimited:
     return Delimited(path, delimiter, cells, lines[1:], unnamed_first)
 
 
+def first_record(path: Path) -> list[str]:
+    """Return the cells of the first line of a file, which are names or values."""
+    text = _decoded(path)
+    with suppress(csv.Error):  # which reading the file will tell of
+        return [cell.strip() for cell in next(filter(None, _reader(text, _delimiter(text))), [])]
+    return []
+
+
 def has_header(records: Sequence[Sequence[str]]) -> bool:
     """Return whether the first of some records names the columns, rather than being a row like the others.
 
@@ -104,10 +148,11 @@ def has_header(records: Sequence[Sequence[str]]) -> bool:
     number_above_numbers, words = False, set()
     for place, name in enumerate(first):
         below = [row[place] for row in rows if row[place] not in MISSING]
-        if below and all(map(NUMBER.fullmatch, below)):
+        known = [cell for cell in below if cell.lower() not in AMONG_NUMBERS]
+        if known and all(map(NUMBER.fullmatch, known)):
             if NUMBER.fullmatch(name):
                 number_above_numbers = True
-            elif name not in MISSING:
+            elif name.lower() not in AMONG_NUMBERS:
                 return True
         elif len(set(below)) < len(below):
             words.add(name in below)

@@ -7,7 +7,7 @@ an explanation would show it.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -48,11 +48,30 @@ def require_within(paths: Iterable[str], roots: Roots) -> None:
     """Raise unless every path was handed in or lies under one of the roots."""
     if roots is None:
         return
-    for path in paths:
-        if not isinstance(path, GivenPath) and not any(Path(os.path.abspath(path)).is_relative_to(r) for r in roots):
-            named = ", ".join(roots) or "none is named"
-            raise BadFile(
-                f"images that a saved folder points to are read under roots that you name ({named}), but it points "
-                f"to {path}; if these are its training images, load it with image_roots={str(Path(path).parent)!r} "
-                "(--image-root on the command line)."
-            )
+
+    def outside(path: str) -> bool:
+        return not isinstance(path, GivenPath) and not any(Path(os.path.abspath(path)).is_relative_to(r) for r in roots)
+
+    elsewhere = [path for path in paths if outside(path)]
+    if elsewhere:
+        named = ", ".join(roots) or "none is named"
+        more = f" and {len(elsewhere) - 1:,} more" if len(elsewhere) > 1 else ""
+        raise BadFile(
+            f"images that a saved folder points to are read under roots that you name ({named}), but it points "
+            f"to {elsewhere[0]}{more}; if these are its training images, load it with "
+            f"image_roots={_common_folder(elsewhere)!r} (--image-root on the command line)."
+        )
+
+
+def _common_folder(paths: Sequence[str]) -> str:
+    """Return the folder that all files are in, at whatever depth; where they have none but the root, that of the first.
+
+    >>> _common_folder(["/data/oak/1.png", "/data/elm/2.png"]), _common_folder(["/data/1.png", "/home/2.png"])
+    ('/data', '/data')
+    """
+    first = str(Path(paths[0]).parent)
+    try:
+        common = os.path.commonpath([os.path.dirname(os.path.abspath(path)) for path in paths])
+    except ValueError:  # on several drives
+        return first
+    return first if common == os.path.dirname(common) else common

@@ -13,7 +13,14 @@ from typing import Any
 import numpy as np
 
 from protoattend.data.archives import Roles, read_archive
-from protoattend.data.delimited import MISSING, Delimited, data_frame, read_delimited
+from protoattend.data.delimited import (
+    MISSING,
+    Delimited,
+    data_frame,
+    first_record,
+    read_delimited,
+    warn_of_odd_cells,
+)
 from protoattend.data.image_folders import IMAGE_SUFFIXES
 from protoattend.data.images import ImageFiles
 from protoattend.data.labels import Classes
@@ -144,6 +151,11 @@ def read_data(
     return reader(place, wanted)
 
 
+def first_line(path: Path) -> list[str]:
+    """Return the cells of the first line of a CSV file, and none of what is no such file."""
+    return first_record(path) if path.is_file() and READERS.get(path.suffix.lower()) is _read_csv else []
+
+
 def _read_images(path: Path, wanted: Wanted) -> LabelledData:
     for name in ("target", "text", "id_column"):
         if getattr(wanted, name) is not None:
@@ -171,6 +183,7 @@ def _read_csv(path: Path, wanted: Wanted) -> LabelledData:
         return replace(_texts(path, table.columns[wanted.text], y, ids, wanted), header=table.header)
     apart = (wanted.target, wanted.id_column)
     X = data_frame({name: table.typed(name) for name in names if name not in apart})
+    warn_of_odd_cells(table, [name for name in X.columns if X[name].dtype.kind == "O"])
     note = "; its first column, row names without a heading, is left out" if table.unnamed_first else ""
     note += "" if table.header else "; it has no header, so columns go by number"
     return replace(_table(path, X, y, ids, wanted, note), header=table.header)

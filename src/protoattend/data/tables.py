@@ -20,6 +20,7 @@ from protoattend.data.standardize import mean_and_scale
 from protoattend.errors import BadCell, UserError
 
 UNKNOWN = 0  # the code of a missing category and of one never seen in fit
+NAMED = 20  # columns that a message names
 LARGEST = float(np.finfo(np.float32).max)
 DAY = np.timedelta64(1, "D")
 CODE = re.compile(r"[+-]?0\d")  # of figures, but no number
@@ -140,7 +141,7 @@ class TableInputs:
         missing = [column.name for column in self.learned if column.name not in raw]
         if missing and self.named:
             raise UserError(
-                f"X must have the columns seen in fit, but {missing} are missing; it has {names[:20]}. "
+                f"X must have the columns seen in fit, but {_some(missing)} are missing; it has {_some(names)}. "
                 "Add them (missing values may be NaN)."
             )
         if len(names) != len(self.columns) and not self.named:
@@ -171,6 +172,11 @@ class TableInputs:
     def from_state(cls, state: dict[str, Any]) -> TableInputs:
         columns = [Column.from_json(column) for column in state["columns"]]
         return cls(columns=tuple(columns), names=tuple(state["names"]), named=state["named"])
+
+
+def _some(names: list[str]) -> str:
+    """Return the first of some names, and how many more there are."""
+    return f"{names[:NAMED]}" + (f" and {len(names) - NAMED:,} more" if len(names) > NAMED else "")
 
 
 def _single(value: Any) -> bool:

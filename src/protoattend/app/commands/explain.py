@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from protoattend.explain.explanations import Explanation, Explanations
 
 FIRST = 10  # rows explained unless some are named
-PAGES = (".html", ".htm")
 
 
 def register(app: typer.Typer) -> None:
@@ -60,11 +59,11 @@ def explain(
 ) -> None:
     """Show which training samples the decisions rest on; without --row, those of the first ten rows."""
     from protoattend.app.files import Use
-    from protoattend.app.output import new_file, records, require_writable, write_table
+    from protoattend.app.output import FORMATS, PAGES, new_file, records, require_writable, write_table
     from protoattend.data.inputs import count_rows
     from protoattend.errors import UserError
 
-    require_writable(out, path, force=force, also=PAGES)
+    require_writable(out, path, force=force, endings=(*FORMATS, *PAGES))
     columns = {"text": text, "samples": samples, "id": id_column, "header": header}
     use = Use.of(model, skip_corrupt=skip_corrupt, image_roots=[path, *(image_root or ())], **columns)
     talk = Talk(json)
@@ -109,9 +108,11 @@ def _with_truth(explanations: Explanations, data: LabelledData, rows: list[int])
 
 def _prototypes(names: dict[str, list[Any]], explanations: list[Explanation]) -> dict[str, list[Any]]:
     """Return a table with a line for each prototype; `training_row` is its row in the data of fit, from 0."""
+    from protoattend.app.output import beside
+
     pairs = [(i, rank, p) for i, e in enumerate(explanations) for rank, p in enumerate(e.prototypes)]
     named = {name: [values[i] for i, _, _ in pairs] for name, values in names.items()}
-    return named | {
+    shown = {
         "prediction": [explanations[i].prediction for i, _, _ in pairs],
         "confidence": [round(explanations[i].confidence, 6) for i, _, _ in pairs],
         "rank": [rank for _, rank, _ in pairs],
@@ -120,6 +121,7 @@ def _prototypes(names: dict[str, list[Any]], explanations: list[Explanation]) ->
         "label": [p.label for _, _, p in pairs],
         "sample": [_short(p.preview) for _, _, p in pairs],
     }
+    return beside(named, shown)
 
 
 def _drawn(row: int, e: Explanation) -> Any:

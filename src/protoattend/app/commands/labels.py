@@ -30,7 +30,7 @@ def list_issues(
     model: Model,
     path: Annotated[Path | None, typer.Argument(help="Labelled samples to judge, with --cv.")] = None,
     cv: Annotated[int, typer.Option(help="Classifiers trained to judge the samples of a file.")] = 5,
-    top: Annotated[int | None, typer.Option(help="How many to list; by default all.")] = None,
+    top: Annotated[int | None, typer.Option(min=1, help="How many to list; by default all.")] = None,
     min_score: MinScore = 0.0,
     out: Annotated[
         Path | None, typer.Option(help="Table to write: .csv, .json, .jsonl or .parquet; by default the console.")

@@ -53,7 +53,7 @@ def ood(
     The p-value is the share of in-distribution samples that score as high. Rows are numbered from 0.
     """
     from protoattend.app.files import Use
-    from protoattend.app.output import give_table, require_writable, rounded
+    from protoattend.app.output import beside, give_table, require_writable, rounded
     from protoattend.errors import UserError
 
     if not 0 < false_alarm < 1:
@@ -71,9 +71,8 @@ def ood(
         )
     scores = detector.score(data.X)
     p_values = detector.p_values_of(scores)
-    table: dict[str, Any] = dict(use.names(data))
-    table |= {"ood_score": rounded(scores), "p_value": rounded(p_values)}
+    table: dict[str, Any] = {"ood_score": rounded(scores), "p_value": rounded(p_values)}
     table["out_of_distribution"] = (p_values <= false_alarm).tolist()
     flagged = sum(table["out_of_distribution"])
     talk.say(f"{flagged} of {len(scores):,} rows are out-of-distribution; {false_alarm:.1%} would be by chance.")
-    give_table(table, out, talk)
+    give_table(beside(use.names(data), table), out, talk)

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from math import isnan
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+
+def no_nan(value: float | None) -> float | None:
+    """Return a number; NaN lies within any bounds that are compared with."""
+    if value is not None and isnan(value):
+        raise typer.BadParameter("nan is not in the range 0<=x<=1.")
+    return value
+
 
 DataPath = Annotated[Path, typer.Argument(help="CSV, Parquet or .npz file, or folder of images by class.")]
 Model = Annotated[Path, typer.Argument(help="Folder of a classifier saved by fit.")]

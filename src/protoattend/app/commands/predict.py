@@ -13,12 +13,14 @@ from protoattend.app.commands.options import (
     Force,
     Header,
     IdColumn,
+    ImageRoot,
     Model,
     Samples,
     SkipCorrupt,
     TableOut,
     Text,
     examples,
+    no_nan,
 )
 from protoattend.app.talk import Talk
 
@@ -42,7 +44,9 @@ def predict(
     model: Model,
     path: DataPath,
     out: TableOut = None,
-    min_confidence: Annotated[float | None, typer.Option(help="Say which rows have at least this.")] = None,
+    min_confidence: Annotated[
+        float | None, typer.Option(min=0, max=1, callback=no_nan, help="Say which rows have at least this.")
+    ] = None,
     probabilities: Annotated[bool, typer.Option("--probabilities", help="Add the probability of every class.")] = False,
     sets: Annotated[
         float | None, typer.Option(help="Add sets of labels that hold the true one with this probability.")
@@ -55,6 +59,7 @@ def predict(
     samples: Samples = None,
     id_column: IdColumn = None,
     header: Header = None,
+    image_root: ImageRoot = None,
     skip_corrupt: SkipCorrupt = False,
     force: Force = False,
     json: AsJson = False,
@@ -62,31 +67,31 @@ def predict(
     """Write label and confidence of every row; rows are numbered from 0, a header not counted."""
     from protoattend.app.deciding import queries_of
     from protoattend.app.files import Use
-    from protoattend.app.output import give_table, require_writable, rounded
+    from protoattend.app.output import beside, give_table, require_writable, rounded
 
     require_writable(out, path, *([calibrate_with] if calibrate_with else []), force=force)
-    use = Use.of(model, skip_corrupt=skip_corrupt, text=text, samples=samples, id=id_column, header=header)
+    columns = {"text": text, "samples": samples, "id": id_column, "header": header}
+    use = Use.of(model, skip_corrupt=skip_corrupt, image_roots=[path, *(image_root or ())], **columns)
     if calibrate_with is not None:
         labelled = use.read_labelled(calibrate_with)
         use.clf.calibrate(labelled.X, labelled.y)
     _require_calibrated(use, sets)
     data = use.read(path)
     decisions = use.clf.database_.decide(queries_of(use.clf, data.X))
-    table: dict[str, Any] = dict(use.names(data))
-    table["label"] = use.clf.classes_[decisions.predicted.numpy()].tolist()
+    table: dict[str, Any] = {"label": use.clf.classes_[decisions.predicted.numpy()].tolist()}
     table["confidence"] = rounded(decisions.confidence.numpy())
     if min_confidence is not None:
         table["answered"] = (decisions.confidence.numpy() >= min_confidence).tolist()
     if probabilities:
-        columns = decisions.probabilities.numpy().T
+        shares = decisions.probabilities.numpy().T
         table |= {
-            f"probability of {label}": rounded(column) for label, column in zip(use.clf.classes_, columns, strict=True)
+            f"probability of {label}": rounded(share) for label, share in zip(use.clf.classes_, shares, strict=True)
         }
     if sets is not None:
         table["prediction_set"] = _sets(use, decisions, sets)
     if ood:
         table["ood_score"] = rounded(use.clf.ood_score(data.X, method="combined"))
-    give_table(table, out, Talk(json))
+    give_table(beside(use.names(data), table), out, Talk(json))
 
 
 def _require_calibrated(use: Use, sets: float | None) -> None:

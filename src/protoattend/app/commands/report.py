@@ -49,10 +49,10 @@ def report(
 ) -> None:
     """Write a report: data, training, decisions and their prototypes, confidence, errors, label errors, model card."""
     from protoattend.app.files import Use
-    from protoattend.app.output import require_new
+    from protoattend.app.output import PAGES, require_writable
     from protoattend.app.report.run import report_file
 
-    require_new(out, *([] if data is None else [data]), force=force)
+    require_writable(out, *([] if data is None else [data]), force=force, endings=PAGES)
     roots = [*([] if data is None else [data]), *(image_root or ())]
     columns = {"target": target, "text": text, "samples": samples, "header": header}
     use = Use.of(model, skip_corrupt=skip_corrupt, image_roots=roots, **columns)

@@ -17,6 +17,7 @@ from protoattend.app.commands.options import (
     Target,
     Text,
     examples,
+    no_nan,
 )
 from protoattend.app.starting import uncollected
 from protoattend.app.talk import Talk
@@ -42,7 +43,8 @@ def serve(
     image_root: ImageRoot = None,
     edit: Annotated[bool, typer.Option("--edit", help="Let drafts be saved into the model's database.")] = False,
     min_confidence: Annotated[
-        float | None, typer.Option(min=0, max=1, help="Least confidence of an answer; others count as abstentions.")
+        float | None,
+        typer.Option(min=0, max=1, callback=no_nan, help="Least confidence of an answer; others count as abstentions."),
     ] = None,
     host: Annotated[
         str, typer.Option(help="Address to listen at; any but this machine's own needs --token.")

@@ -29,8 +29,6 @@ def report_file(use: Use, data: Path | None, out: Path, *, accuracy: float, base
 
     With `baseline` a plain encoder is trained on the candidates with the same settings, and compared.
     """
-    if not out.absolute().parent.is_dir():
-        raise UserError(f"the folder of {out} must exist, but it does not; make it or choose another.")
     if data is None and baseline:
         raise UserError("--baseline compares on rows unseen in training, but none were given; pass --data too.")
     read = None if data is None else use.read_if_labelled(data)
