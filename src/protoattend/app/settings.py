@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
 
@@ -65,12 +65,14 @@ def read_config(path: Path) -> dict[str, Any]:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise UserError(f"--config must name a file of TOML, but {path} does not exist; check the path.") from None
+    except OSError as error:
+        raise UserError(f"--config must name a file of TOML, but {path} cannot be read ({error.strerror}).") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise BadFile(
             f"{path}: not readable as TOML ({error}); write a setting a line, as in max_epochs = 20."
         ) from None
     recipe = content.pop("recipe", {})
-    if isinstance(recipe, str):
+    if not isinstance(recipe, dict):
         return content | {"recipe": recipe}
     base = {"recipe": recipe.pop("name")} if "name" in recipe else {}
     return content | base | {f"{RECIPE}{name}": value for name, value in recipe.items()}
@@ -86,8 +88,10 @@ def for_labels(clf: ProtoAttendClassifier, y: Any) -> None:
 
 
 def _parameter(name: str) -> str:
-    names = [each.name for each in fields(Settings)]
-    choose(name, [*names, *(f"{RECIPE}{each.name}" for each in fields(Recipe))], "a setting")
+    names, of_recipe = ([each.name for each in fields(kind)] for kind in (Settings, Recipe))
+    if name in of_recipe:
+        raise UserError(f"{name} is a setting of the recipe; did you mean {RECIPE + name!r}?")
+    choose(name, [*names, *(f"{RECIPE}{each}" for each in of_recipe)], "a setting")
     return name.replace(".", "__", 1)
 
 
@@ -114,4 +118,7 @@ def _table(name: str, value: Any) -> Mapping[str, Any]:
 def _made(name: str, kind: Any, arguments: Mapping[str, Any]) -> Any:
     for argument in arguments:
         choose(argument, [each.name for each in fields(kind)], f"a field of {name}")
+    missing = [each.name for each in fields(kind) if each.default is MISSING and each.name not in arguments]
+    if missing:
+        raise UserError(f"{name} must say {missing[0]}, but got {dict(arguments)!r}; add {missing[0]} = ...")
     return kind(**arguments)
