@@ -4,36 +4,50 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, replace
 from pathlib import Path
 from typing import Any
 
 from protoattend.classifier import ProtoAttendClassifier
-from protoattend.config import Recipe, Settings
+from protoattend.config import PAPER, PAPER_SETTINGS, Recipe, Settings
 from protoattend.core.schedule import SCHEDULES
 from protoattend.data.tables import Column
 from protoattend.encoders.test_time_augmentation import TestTimeAugmentation
 from protoattend.errors import BadFile, UserError, choose
 
 RECIPE = "recipe."
+MINUTES = f"{RECIPE}max_minutes"  # that alone leaves the paper's recipe what it is
+PAPER_BY_NAME = "paper"
 SEEDS = 2**32  # that numpy has
 BY_LABEL = ("class_weight", "undersample")
 
 
 def make_classifier(
-    config: Path | None, defaults: Mapping[str, Any], options: Mapping[str, Any], assignments: Sequence[str]
+    config: Path | None,
+    defaults: Mapping[str, Any],
+    options: Mapping[str, Any],
+    assignments: Sequence[str],
+    *,
+    of_paper: Mapping[str, Any] | None = None,
 ) -> ProtoAttendClassifier:
     """Return a classifier, not fitted, with all settings checked.
 
     Options of the command line, where they are not None, go before those of the file `config`, these before
-    `defaults`, and what was assigned as "name=value" goes before all.
+    `defaults`, and what was assigned as "name=value" goes before all. With the paper's recipe, `of_paper` are the
+    settings of its appendix for these data, after all others.
     """
     given = dict(defaults) | ({} if config is None else read_config(config))
     given |= {name: value for name, value in options.items() if value is not None}
     given |= dict(parse_assignment(text) for text in assignments)
+    if given.get("recipe") == PAPER_BY_NAME and of_paper:
+        given = {**of_paper, **given, "recipe": of_paper["recipe"]}
+    minutes = _minutes_of_the_paper(given)
     params = {_parameter(name): _object(name, value) for name, value in given.items()}
     clf = ProtoAttendClassifier().set_params(**params)
-    Settings(**clf.get_params(deep=False))
+    settings = Settings(**clf.get_params(deep=False))
+    if minutes is not None:
+        followed = {name: getattr(settings, name) for name in PAPER_SETTINGS}
+        clf.set_params(recipe=replace(PAPER, max_minutes=minutes), **followed)
     seed = clf.random_state
     if seed is not None and not (isinstance(seed, int) and 0 <= seed < SEEDS):
         raise UserError(f"random_state must be None or an integer from 0 to {SEEDS - 1}, but got {seed!r}.")
@@ -85,6 +99,20 @@ def for_labels(clf: ProtoAttendClassifier, y: Any) -> None:
         value = getattr(clf, name)
         if isinstance(value, Mapping):
             clf.set_params(**{name: {known.get(str(label), label): inner for label, inner in value.items()}})
+
+
+def _minutes_of_the_paper(given: dict[str, Any]) -> Any:
+    """Take the budget out of what is given with recipe=paper, and refuse whatever would change that recipe."""
+    if given.get("recipe") != PAPER_BY_NAME:
+        return None
+    minutes = given.pop(MINUTES, None)
+    for name in given:
+        if name.startswith(RECIPE):
+            _parameter(name)
+            raise UserError(
+                f"recipe=paper trains as the paper says, but {name} would change it; leave one of the two out."
+            )
+    return minutes
 
 
 def _parameter(name: str) -> str:
