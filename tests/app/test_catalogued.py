@@ -70,6 +70,7 @@ def test_a_set_is_trained_by_our_recipe_too(data: Path) -> None:
         (("cifar10",), "did you mean the data set 'cifar-10'?"),
         (("mnist",), "get it with protoattend datasets get mnist"),
         (("no-such-thing",), "no-such-thing does not exist; check the path"),
+        (("cifar-10", "--no-header"), "--header/--no-header was passed; leave it out"),
         (("cifar-10", "--target", "y"), "--target was passed; leave it out, or pass a file"),
         (("cifar-10", "--recipe", "paper", "--set", "d_out=0"), "d_out must be an integer"),
     ],

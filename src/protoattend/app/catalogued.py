@@ -35,7 +35,7 @@ class Catalogued:
                     f"data set {near[0]!r}?"
                 )
             return None
-        given = [option for option, value in options.items() if value not in (None, False, "auto")]
+        given = [option for option, value in options.items() if value not in (None, "auto")]
         if given:
             raise UserError(
                 f"{name} is a data set of the catalogue, which is read as it was published, but {given[0]} "

@@ -110,10 +110,10 @@ def fit(
         "--text": text,
         "--samples": samples,
         "--id": id_column,
-        "--header": header,
+        "--header/--no-header": header,
         "--kind": kind,
         "--size": size,
-        "--skip-corrupt": skip_corrupt,
+        "--skip-corrupt": skip_corrupt or None,
     }
     named = Catalogued.at(path, reading_options)
     to = to or Path(f"{path.absolute().name if path.is_dir() else path.stem}-model")
