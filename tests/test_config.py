@@ -13,8 +13,17 @@ import pytest
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
-from protoattend import ExponentialDecay, PlainClassifier, ProtoAttendClassifier, Recipe, TestTimeAugmentation
+from protoattend import (
+    ExponentialDecay,
+    OneCycle,
+    PlainClassifier,
+    ProtoAttendClassifier,
+    Recipe,
+    TestTimeAugmentation,
+    setting_checks,
+)
 from protoattend.config import PAPER, PAPER_SETTINGS, RECIPES, Settings
+from protoattend.data.tables import Column
 from protoattend.errors import UserError
 from protoattend.training.setup import set_up
 
@@ -61,7 +70,15 @@ def test_auto_is_the_plain_recipe() -> None:
         ("lambda_sparse", -1, "lambda_sparse must be a number of at least 0"),
         ("lambda_conf", np.nan, "lambda_conf must be a number of at least 0"),
         ("n_processes", 0, "n_processes must be an integer of at least 1"),
-        ("d_att", 0, "d_att must be an integer of at least 1"),
+        ("d_att", 0, "d_att must be an integer from 1 to 65536"),
+        ("d_out", 10**8, "d_out must be an integer from 1 to 65536, but got d_out=100000000"),
+        ("n_threads", 100_000, "n_threads must be 'auto' or an integer from 1 to 1024"),
+        ("device", "meta", "device must be 'auto' or a device that this torch finds on this machine"),
+        ("device", "cuda:99", "device must be 'auto' or a device that this torch finds on this machine"),
+        ("class_weight", "even", "class_weight must be None or 'balanced' or {label: weight}, but got"),
+        ("class_weight", {"c": "a"}, r"^class_weight\['c'\] must be a finite number of at least 0, but got"),
+        ("class_weight", {"c": -1}, r"class_weight\['c'\] must be a finite number of at least 0"),
+        ("class_weight", {"c": np.nan}, r"class_weight\['c'\] must be a finite number of at least 0"),
         ("verbose", -1, "verbose must be an integer of at least 0"),
     ],
 )
@@ -87,6 +104,9 @@ def test_a_bad_setting_is_refused_before_any_work(name: str, value: Any, message
             "test_time_augmentation must be 'auto' or None or TestTimeAugmentation",
         ),
         ("fixed_columns", {"age": 3}, "fixed_columns must be None or"),
+        ("fixed_columns", {"age": Column("age", "zzz")}, r"^fixed_columns\['age'\].kind must be one of 'number'"),
+        ("fixed_columns", {"age": Column("age", "number", scale=0)}, r"scale must be a finite number above 0"),
+        ("fixed_columns", {"age": Column("age", "number", mean=np.nan)}, r"mean must be a finite number, but got"),
         ("compile", 1, "compile must be True or False"),
         ("clip_norm", 0, "clip_norm must be a number above 0"),
         ("weight_decay_on", "filter", "did you mean 'filters'"),
@@ -102,6 +122,43 @@ def test_a_bad_setting_is_refused_before_any_work(name: str, value: Any, message
 def test_a_bad_field_of_a_recipe_is_refused_at_once(name: str, value: Any, message: str) -> None:
     with pytest.raises(UserError, match=message):
         Recipe(**{name: value})
+
+
+@pytest.mark.parametrize(
+    ("made", "message"),
+    [
+        (lambda: OneCycle("a"), "warm_up must be a number from 0 to 1, but got warm_up='a'"),
+        (lambda: OneCycle(1.1), "warm_up must be a number from 0 to 1"),
+        (lambda: ExponentialDecay(rate="a"), "rate must be a number above 0 and at most 1, but got rate='a'"),
+        (lambda: ExponentialDecay(rate=0), "rate must be a number above 0 and at most 1"),
+        (lambda: ExponentialDecay(rate=1.01), "rate must be a number above 0 and at most 1"),
+        (lambda: ExponentialDecay(every=0), "every must be an integer of at least 1"),
+    ],
+)
+def test_a_bad_schedule_is_refused_at_once(made: Any, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        made()
+
+
+@pytest.mark.parametrize("schedule", [OneCycle(0), OneCycle(1), ExponentialDecay(1, 1)])
+def test_schedules_at_the_ends_of_their_ranges_give_factors(schedule: Any) -> None:
+    assert all(0 <= schedule.factor(step, 5) <= 1 for step in range(5))
+
+
+@pytest.mark.parametrize("setting", ["class_weight", "undersample"])
+def test_a_class_that_is_not_there_is_told_with_those_that_are(wine: Any, setting: str) -> None:
+    with pytest.raises(UserError, match=f"{setting} must name classes of y, 0, 1, 2, but got '1'; check the spelling"):
+        ProtoAttendClassifier(**QUICK, **{setting: {"1": 0.5}}).fit(*wine)
+
+
+def test_what_was_trained_on_another_device_is_used_here(
+    wine: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clf = ProtoAttendClassifier(**QUICK).fit(*wine)
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setattr(setting_checks, "is_here", lambda device: True)
+        clf.set_params(device="cuda:99").save(tmp_path / "model")
+    assert ProtoAttendClassifier.load(tmp_path / "model").device == "auto"
 
 
 def test_filters_alone_decay_by_adam_alone() -> None:

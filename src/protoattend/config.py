@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
-import torch
 from torch import nn
 
 from protoattend.core.normalize import NORMALIZERS
@@ -18,7 +17,21 @@ from protoattend.data.tables import Column
 from protoattend.encoders.pretrained import Pretrained
 from protoattend.encoders.test_time_augmentation import TestTimeAugmentation
 from protoattend.errors import UserError, choose
-from protoattend.setting_checks import anything, beside, check_fields, count, instance, number, one_of, refuse
+from protoattend.setting_checks import (
+    anything,
+    augmentation,
+    beside,
+    check_fields,
+    class_weight,
+    column_encoding,
+    count,
+    device,
+    instance,
+    number,
+    one_of,
+    refuse,
+    schedule,
+)
 
 CANDIDATES = ("in-batch", "sampled", "bank")
 OPTIMIZERS = ("adam", "sgd")
@@ -30,30 +43,10 @@ BATCH_SIZE = 256  # rows of a step where "auto" may choose, at the most
 LEARNING_RATE = 2.5e-3  # what "auto" stands for
 
 
-def _a_schedule(value: Any, name: str) -> Schedule:
-    if not callable(getattr(value, "factor", None)):
-        raise refuse(value, name, "OneCycle(...), ExponentialDecay(...) or an object with factor(step, total)")
-    schedule: Schedule = value
-    return schedule
-
-
-def _augmentation(value: Any, name: str) -> Any:
-    if not callable(value):
-        raise refuse(value, name, "'auto', None or a callable (images, generator) -> images")
-    return value
-
-
-def _a_device(value: Any, name: str) -> str:
-    try:
-        return str(torch.device(value))
-    except (RuntimeError, TypeError):
-        raise refuse(value, name, "'auto', 'cpu', 'cuda', 'cuda:0', 'mps' or another device of torch") from None
-
-
 def _columns(value: Any, name: str) -> dict[str, Column]:
     if not isinstance(value, Mapping) or not all(isinstance(column, Column) for column in value.values()):
         raise refuse(value, name, "{name: Column(...)}")
-    return dict(value)
+    return {key: column_encoding(column, f"{name}[{key!r}]") for key, column in value.items()}
 
 
 def _an_encoder(value: Any, name: str) -> Any:
@@ -69,6 +62,8 @@ _ABOVE_0 = number(lambda value: 0 < value < math.inf, "a number above 0")
 _RATE = number(lambda value: 0 < value < 10, "a number above 0 and below 10")
 _BATCH = count(2, "an integer of at least 2, as every input needs a candidate")
 _CHANGES = instance(TestTimeAugmentation, "TestTimeAugmentation(mirror=..., shift=...)")
+_WIDTH = count(1, most=2**16)  # wider heads fit in no memory, and tell no more
+_THREADS = count(1, most=1024)  # of many more, the system gives none, and OpenMP ends the process
 _FLAG = instance(bool, "True or False")
 _ONE_CYCLE = OneCycle()
 
@@ -166,7 +161,7 @@ class Recipe:
     """
 
     optimizer: Annotated[str, one_of(("auto", *OPTIMIZERS))] = "auto"
-    schedule: Annotated[Schedule, _a_schedule] = _ONE_CYCLE
+    schedule: Annotated[Schedule, schedule] = _ONE_CYCLE
     weight_decay: Annotated[Any, beside("auto", _AT_LEAST_0)] = "auto"
     weight_decay_on: Annotated[str, one_of(DECAYED)] = "all"
     mixup: Annotated[Any, beside("auto", _SHARE)] = "auto"
@@ -251,16 +246,16 @@ class Settings:
     batch_size: Annotated[int | str, beside("auto", _BATCH)] = "auto"
     max_epochs: Annotated[int | str, beside("auto", count(1))] = "auto"
     learning_rate: Annotated[float | str, beside("auto", _RATE)] = "auto"
-    d_att: Annotated[int, count(1)] = 16
-    d_out: Annotated[int, count(1)] = 64
-    class_weight: Annotated[Mapping[Any, float] | str | None, anything] = None
+    d_att: Annotated[int, _WIDTH] = 16
+    d_out: Annotated[int, _WIDTH] = 64
+    class_weight: Annotated[Mapping[Any, float] | str | None, beside(None, beside("balanced", class_weight))] = None
     undersample: Annotated[Mapping[Any, float] | None, anything] = None
-    augment: Annotated[Any, beside(None, beside("auto", _augmentation))] = "auto"
+    augment: Annotated[Any, beside(None, beside("auto", augmentation))] = "auto"
     categorical_features: Annotated[Any, anything] = None
     validation_fraction: Annotated[float, _PART] = 0.1
-    device: Annotated[str, beside("auto", _a_device)] = "auto"
+    device: Annotated[str, beside("auto", device)] = "auto"
     n_processes: Annotated[int, count(1)] = 1
-    n_threads: Annotated[int | str, beside("auto", count(1))] = "auto"
+    n_threads: Annotated[int | str, beside("auto", _THREADS)] = "auto"
     random_state: Annotated[int | np.random.RandomState | None, anything] = None
     verbose: Annotated[int, count(0)] = 1
 

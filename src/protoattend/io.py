@@ -41,6 +41,7 @@ from protoattend.files.meta import read_meta, write_meta
 from protoattend.files.writing import described, require_as_described, write_tensors
 from protoattend.folders import atomic_folder, read_whole
 from protoattend.old_formats import upgraded
+from protoattend.setting_checks import here_or_auto
 from protoattend.training.history import History
 from protoattend.training.setup import resolve_device
 from protoattend.uncertainty.calibration import Recalibration
@@ -314,7 +315,7 @@ def _known(content: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def _settings_from_json(content: Mapping[str, Any], encoder: str | nn.Module | Pretrained) -> Settings:
-    given = dict(content) | {"encoder": encoder}
+    given = dict(content) | {"encoder": encoder, "device": here_or_auto(content["device"])}
     for name in ("class_weight", "undersample"):
         if isinstance(given.get(name), list):
             given[name] = dict(given[name])

@@ -65,9 +65,14 @@ def test_what_is_set_for_labels_has_their_type() -> None:
     [
         ("d_at=3", "a setting must be one of .* did you mean 'd_att'"),
         ("recipe.mixpu=3", "did you mean 'recipe.mixup'"),
+        ("mixup=0", "mixup is a setting of the recipe; did you mean 'recipe.mixup'"),
+        ("class_weight={c='a'}", r"class_weight\['c'\] must be a finite number of at least 0"),
+        ("recipe.schedule={name='OneCycle', warm_up='a'}", "warm_up must be a number from 0 to 1"),
+        ("recipe.fixed_columns={age={mean=40}}", "recipe.fixed_columns must say kind, but got"),
+        ("recipe.fixed_columns={age={kind='zzz'}}", "kind must be one of 'number'"),
         ("zzz=3", "but got 'zzz'.$"),
         ("d_att", "--set takes name=value"),
-        ("d_att=many", "d_att must be an integer of at least 1, but got d_att='many'"),
+        ("d_att=many", "d_att must be an integer from 1 to 65536, but got d_att='many'"),
         ("recipe.mixup=2", "mixup must be 'auto' or a number from 0 to 1"),
         ("recipe.schedule={name='OneCycle', rate=3}", "a field of recipe.schedule must be one of 'warm_up'"),
         ("recipe.fixed_columns={age=3}", "recipe.fixed_columns takes a table of TOML"),
@@ -87,6 +92,11 @@ def test_mistakes_in_a_file(tmp_path: Path) -> None:
     (tmp_path / "bad.toml").write_text("max_epochs 3")
     with pytest.raises(UserError, match=r"bad\.toml: not readable as TOML"):
         made(config=tmp_path / "bad.toml")
+    (tmp_path / "bad.toml").write_text("recipe = 3")
+    with pytest.raises(UserError, match="recipe must be 'auto', 'paper' or Recipe"):
+        made(config=tmp_path / "bad.toml")
+    with pytest.raises(UserError, match=r"--config must name a file of TOML, but .* cannot be read"):
+        made(config=tmp_path)
 
 
 def test_a_recipe_by_name() -> None:

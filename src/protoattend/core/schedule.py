@@ -6,7 +6,12 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Protocol
+from typing import Annotated, Protocol
+
+from protoattend.setting_checks import check_fields, count, number
+
+_SHARE = number(lambda value: 0 <= value <= 1, "a number from 0 to 1")
+_FACTOR = number(lambda value: 0 < value <= 1, "a number above 0 and at most 1")
 
 
 class Schedule(Protocol):
@@ -21,7 +26,7 @@ class OneCycle:
     Parameters
     ----------
     warm_up : float, default=0.2
-        Share of the steps in which the learning rate rises.
+        Share of the steps in which the learning rate rises, from 0 to 1.
 
     Examples
     --------
@@ -30,7 +35,10 @@ class OneCycle:
     [0.5, 1.0, 0.5]
     """
 
-    warm_up: float = 0.2
+    warm_up: Annotated[float, _SHARE] = 0.2
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     def factor(self, step: int, total: int) -> float:
         """Return what the learning rate is multiplied by at `step`, from 0, of `total`."""
@@ -47,7 +55,7 @@ class ExponentialDecay:
     Parameters
     ----------
     rate : float, default=0.9
-        What it is multiplied by.
+        What it is multiplied by, above 0 and at most 1.
     every : int, default=8000
         After how many steps.
 
@@ -58,8 +66,11 @@ class ExponentialDecay:
     (1.0, 0.25)
     """
 
-    rate: float = 0.9
-    every: int = 8000
+    rate: Annotated[float, _FACTOR] = 0.9
+    every: Annotated[int, count(1)] = 8000
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     def factor(self, step: int, total: int) -> float:
         """Return what the learning rate is multiplied by at `step`, from 0, of `total`."""

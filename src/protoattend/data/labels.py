@@ -13,7 +13,7 @@ from torch import Tensor
 
 from protoattend.arguments import as_array
 from protoattend.data.tables import is_missing
-from protoattend.errors import BadFile, UserError
+from protoattend.errors import LISTED, BadFile, UserError
 
 MANY, FEW = 50, 10  # more distinct numbers with fewer samples of each are measurements rather than classes
 MOST = 1000  # more distinct numbers are measurements, however many samples each has
@@ -76,9 +76,16 @@ class Classes:
             )
         return torch.tensor([self._numbers[label] for label in labels], dtype=torch.long)
 
-    def number(self, label: Any) -> int:
-        """Return the class number of one label; an unknown one is an error."""
+    def number(self, label: Any, setting: str | None = None) -> int:
+        """Return the class number of one label; an unknown one, in a setting by class or elsewhere, is an error."""
         number = self._numbers.get(label) if isinstance(label, Hashable) else None
+        if number is None and setting is not None:
+            listing = ", ".join(repr(value) for value in self.values[:LISTED].tolist())
+            more = f" and {len(self) - LISTED} more" if len(self) > LISTED else ""
+            raise UserError(
+                f"{setting} must name classes of y, {listing}{more}, but got {label!r}; check the spelling, and "
+                "whether it is a number or a text."
+            )
         return int(self.encode([label])[0]) if number is None else number
 
     def decode(self, numbers: Tensor | np.ndarray) -> np.ndarray:

@@ -72,7 +72,7 @@ def class_shares(undersample: Mapping[Any, float] | None, labels: Tensor, classe
     shares = torch.ones(len(classes), dtype=torch.float64)
     counts = torch.bincount(labels, minlength=len(classes)).tolist()
     for label, share in undersample.items():
-        number = classes.number(label)
+        number = classes.number(label, "undersample")
         if isinstance(share, bool) or not isinstance(share, Real) or not 0 < share <= 1:
             raise UserError(
                 f"undersample must keep a share above 0 and at most 1 of a class, but {label!r} has {share!r}; 0.5 "

@@ -144,16 +144,14 @@ def class_weights(
     """Return the weight of each class in the loss: "balanced" makes all classes, as they are drawn, count the same."""
     if class_weight is None:
         return None
-    if isinstance(class_weight, str) and class_weight == "balanced":
+    if isinstance(class_weight, str):
         counts = torch.bincount(
             train.labels, _product(train.sample_weight, train.shares), minlength=len(classes)
         ).float()
         return (float(counts.sum()) / (len(classes) * counts)).to(device)
-    if not isinstance(class_weight, Mapping):
-        raise UserError(f"class_weight must be None, 'balanced' or {{label: weight}}, but got {class_weight!r}.")
     weights = torch.ones(len(classes))
     for label, weight in class_weight.items():
-        weights[classes.number(label)] = weight
+        weights[classes.number(label, "class_weight")] = weight
     if not (weights > 0).any():
         raise UserError(
             f"class_weight must give some class a weight above 0, but got {dict(class_weight)!r} for all "

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from protoattend.app.commands.options import AsJson, DataPath, Force, Header, IdColumn, SkipCorrupt, examples
+from protoattend.app.commands.options import AsJson, Force, Header, IdColumn, SkipCorrupt, examples
 from protoattend.app.talk import Talk
 
 if TYPE_CHECKING:
@@ -24,13 +24,17 @@ def register(app: typer.Typer) -> None:
         "fit people.csv --target income --id number",
         "fit reviews.csv --target stars --text review --max-minutes 10",
         "fit digits.npz --samples images --target digits",
+        "fit fashion-mnist --recipe paper --epochs 3",
         "fit people.csv --target income --set recipe.mixup=0 --set d_att=32 --config settings.toml",
     )
     app.command(epilog=shown)(fit)
 
 
 def fit(
-    path: DataPath,
+    path: Annotated[
+        Path,
+        typer.Argument(help="CSV, Parquet or .npz file, folder of images by class, or a data set that datasets lists."),
+    ],
     target: Annotated[
         str | None, typer.Option(help="Column (or .npz array) of the labels.", rich_help_panel=FILES)
     ] = None,
@@ -91,13 +95,27 @@ def fit(
     What is not said is guessed (the kind of data, the header, the column of labels by its name) and told.
     """
     from dataclasses import asdict
+    from functools import partial
 
+    from protoattend.app.catalogued import Catalogued
     from protoattend.app.files import Reading, read_for_fit
     from protoattend.app.output import require_new_folder
     from protoattend.app.settings import for_labels, make_classifier
+    from protoattend.config import PAPER
     from protoattend.parallel import ranks
     from protoattend.training.workers import joined
 
+    reading_options = {
+        "--target": target,
+        "--text": text,
+        "--samples": samples,
+        "--id": id_column,
+        "--header/--no-header": header,
+        "--kind": kind,
+        "--size": size,
+        "--skip-corrupt": skip_corrupt or None,
+    }
+    named = Catalogued.at(path, reading_options)
     to = to or Path(f"{path.absolute().name if path.is_dir() else path.stem}-model")
     require_new_folder(to, path, force=force)  # before training, not after it
     options = {
@@ -109,14 +127,21 @@ def fit(
         "n_threads": threads,
         "recipe.max_minutes": max_minutes,
     }
-    clf = make_classifier(config, {"random_state": 0}, options, settings or ())
+    make = partial(make_classifier, config, {"random_state": 0}, options, settings or ())
+    in_appendix = named is not None and named.in_appendix
+    clf = make(of_paper={"recipe": PAPER} if in_appendix else None)  # before anything is read
     talk, quiet = Talk(json), Talk(json, silent=True)
     with joined():  # of the processes that torchrun has started, the first one speaks
         first = ranks().rank == 0
-        given = Reading(target, text, samples, id_column, header)
-        images = {"size": size, "corrupt": "skip" if skip_corrupt else "raise"}
-        data, reading = read_for_fit(path, given, images, kind=kind, talk=talk if first else quiet)
-        X, y = data.for_fit()
+        if named is not None:
+            rows, reading = named.read(talk if first else quiet), Reading()
+            X, y = rows.X, rows.y
+            clf = make(of_paper=named.paper_settings(y, clf.normalize))
+        else:
+            given = Reading(target, text, samples, id_column, header)
+            images = {"size": size, "corrupt": "skip" if skip_corrupt else "raise"}
+            data, reading = read_for_fit(path, given, images, kind=kind, talk=talk if first else quiet)
+            X, y = data.for_fit()
         for_labels(clf, y)
         clf.set_params(verbose=clf.verbose if first else 0)
         clf.fit(X, y, checkpoint_to=checkpoint_to, resume_from=resume_from)
