@@ -111,7 +111,8 @@ class Recipe:
     patience : int or None, default=None
         Stop after this many validations in a row without a good epoch; None trains for all epochs.
     max_minutes : float or None, default=None
-        Train for as many epochs as fit into so many minutes, measured on the first steps.
+        Train for as many epochs as fit into so many minutes, measured on the first steps. What follows on their heels
+        is not counted: attention settles, and readings are chosen, in some seconds for thousands of rows.
     likeness : float or "auto", default="auto"
         How much the likeness of inputs adds to what attention has learned, after training: among candidates that it
         holds equal, those become prototypes that look alike. "auto" is 0.1, and 1 for texts that are read as n-grams,
