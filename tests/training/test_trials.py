@@ -15,6 +15,7 @@ from sklearn.exceptions import NotFittedError
 from protoattend import PlainClassifier, ProtoAttendClassifier, Recipe, frozen
 from protoattend.baselines import plain
 from protoattend.config import Settings
+from protoattend.database.judges import Judges
 from protoattend.errors import UserError
 from protoattend.training import fit, trials
 from protoattend.training.checkpoint import FileCheckpointer
@@ -38,28 +39,29 @@ def told(table: Any, recipe: Any = "auto", **fit: Any) -> np.ndarray:
 
 
 def test_the_one_that_is_kept_is_as_if_it_had_been_asked_for(table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    tried = {}
+    losses = {}
     original = fit._tried
 
     def watched(settings: Settings, setup: Any, **more: Any) -> Any:
         trial = original(settings, setup, **more)
-        tried[setup.plan.recipe.mixup] = trial
+        losses[setup.plan.recipe.mixup] = trial.loss
         return trial
 
     with monkeypatch.context() as patched:
         patched.setattr(fit, "_tried", watched)
         chosen = told(table)
-    assert set(tried) == {1.0, 0.0}
-    best = 0.0 if tried[0.0].outdoes(tried[1.0]) else 1.0
-    asked = {mixup: told(table, Recipe(mixup=mixup)) for mixup in tried}
+    assert set(losses) == {1.0, 0.0}
+    best = min(losses, key=losses.__getitem__)
+    asked = {mixup: told(table, Recipe(mixup=mixup)) for mixup in losses}
     np.testing.assert_array_equal(chosen, asked[best])
     assert not np.array_equal(asked[1.0], asked[0.0])
 
 
 def test_held_out_labels_decide(table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     for kept in (0.0, 1.0):
-        monkeypatch.setattr(trials.Trial, "outdoes", lambda trial, other: trial.setup.plan.recipe.mixup == kept)  # noqa: B023
-        np.testing.assert_array_equal(told(table), told(table, Recipe(mixup=kept)))
+        monkeypatch.setattr(Judges, "loss", lambda *rest: 0.0)  # all are level
+        monkeypatch.setattr(trials, "MIXUPS", (kept, 1.0 - kept))
+        np.testing.assert_array_equal(told(table), told(table, Recipe(mixup=kept)), "then the first is kept")
 
 
 @pytest.mark.parametrize("refit", [True, False])
@@ -104,7 +106,8 @@ def test_the_plain_encoder_learns_as_many_rows(table: Any, monkeypatch: pytest.M
 
 def test_the_plain_encoder_keeps_the_mixup_that_held_out_rows_prefer(table: Any, monkeypatch: Any) -> None:
     for kept in (0.0, 1.0):
-        monkeypatch.setattr(trials.Trial, "outdoes", lambda trial, other: trial.setup.plan.recipe.mixup == kept)  # noqa: B023
+        monkeypatch.setattr(Judges, "loss", lambda *rest: 0.0)  # all are level
+        monkeypatch.setattr(trials, "MIXUPS", (kept, 1.0 - kept))
         chosen, asked = (
             PlainClassifier(recipe=recipe, max_epochs=EPOCHS, random_state=0, verbose=0).fit(*table)
             for recipe in ("auto", Recipe(mixup=kept))

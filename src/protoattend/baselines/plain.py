@@ -181,7 +181,7 @@ def _tried(setup: Setup, *, seed: int, verbose: int) -> Trial:
     history = _train(setup, seed, verbose)
     validation = setup.prepared.validation_rows(setup.class_weight)
     assert validation is not None, "nothing is tried without held-out rows"
-    return Trial(setup, history, judges_of(validation), held_out_logs_of_own(setup.model, validation))
+    return Trial(setup, history, judges_of(validation).loss(held_out_logs_of_own(setup.model, validation)))
 
 
 def _terms(setup: Setup) -> LossTerms:

@@ -37,13 +37,13 @@ class Judges:
         """Return the mean of the losses of all rows."""
         return self._mean(self.losses(logs))
 
-    def prefer(self, logs: Tensor, to: Tensor, errors: float = ERRORS) -> bool:
-        """Return whether they find these logarithms of shares better than others, by so many standard errors."""
+    def prefer(self, logs: Tensor, to: Tensor) -> bool:
+        """Return whether they find these logarithms of shares better than others, by more than chance makes of it."""
         gains = self.losses(to) - self.losses(logs)
         gain = self._mean(gains)
         weights = self.weights.double()
         error = float((weights * (gains - gain)).norm()) / float(weights.sum())
-        return self.count >= FEWEST and gain > errors * error * (self.count / (self.count - 1)) ** 0.5
+        return self.count >= FEWEST and gain > ERRORS * error * (self.count / (self.count - 1)) ** 0.5
 
     def _mean(self, numbers: Tensor) -> float:
         return float(numbers.double() @ self.weights.double()) / float(self.weights.sum())

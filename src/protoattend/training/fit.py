@@ -150,7 +150,7 @@ def _tried(settings: Settings, setup: Setup, *, seed: int, known: Labelled) -> T
     settled = settle_where_it_helps(setup, known, seed)
     validation = setup.prepared.validation_rows(setup.class_weight)
     assert validation is not None, "nothing is tried without held-out rows"
-    return Trial(setup, history, judges_of(validation), held_out_logs(setup.model, validation, known), settled)
+    return Trial(setup, history, judges_of(validation).loss(held_out_logs(setup.model, validation, known)), settled)
 
 
 def _terms(setup: Setup, candidates: Candidates) -> LossTerms:

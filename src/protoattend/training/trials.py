@@ -11,10 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
-from torch import Tensor
 
 from protoattend.config import Settings, TrainingPlan
-from protoattend.database.judges import Judges
 from protoattend.encoders.pretrained import Frozen
 from protoattend.encoders.tabular import MLP
 from protoattend.training.history import History
@@ -27,20 +25,12 @@ ENOUGH = 100  # held-out rows to judge by: fewer would leave the choice to chanc
 
 @dataclass(frozen=True)
 class Trial:
-    """A training that was tried: its setup, with the trained model, its history, and what it says of held-out rows.
-
-    That is `logs`, logarithms of shares `(n, C)`; `judges` are these rows.
-    """
+    """A training that was tried: its setup, with the trained model, its history, and its loss on held-out rows."""
 
     setup: Setup
     history: History
-    judges: Judges
-    logs: Tensor
+    loss: float
     settled: bool = False
-
-    def outdoes(self, other: Trial) -> bool:
-        """Return whether held-out rows find it better by more than one standard error."""
-        return self.judges.prefer(self.logs, to=other.logs, errors=1.0)
 
 
 def mixups_to_try(settings: Settings, setup: Setup) -> tuple[float, ...]:
@@ -77,16 +67,10 @@ def untrained_copy(setup: Setup) -> Setup:
 
 
 def best_of(mixups: tuple[float, ...], setup: Setup, trial: Callable[[Setup], Trial]) -> Trial:
-    """Try each mixup, or the plan's own where there is none to choose, on a copy; return the trial that is best.
-
-    The first one stays unless another outdoes it: which of two is a little better on held-out rows is chance, and went
-    with other seeds of Adult the other way.
-    """
+    """Try each mixup, or the plan's own where there is none to choose, on a copy; return the trial of least loss."""
     either = mixups or (setup.plan.recipe.mixup,)
-    first, *others = [trial(_with_mixup(untrained_copy(setup), mixup)) for mixup in either]
-    for other in others:
-        first = other if common_number(int(other.outdoes(first))) else first
-    return first
+    trials = [trial(_with_mixup(untrained_copy(setup), mixup)) for mixup in either]
+    return trials[common_number(min(range(len(trials)), key=lambda i: trials[i].loss))]
 
 
 def _with_mixup(setup: Setup, mixup: float) -> Setup:
