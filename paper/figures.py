@@ -38,11 +38,15 @@ TITLES = {
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure by the reports it needs, all of which must be there; `draw` gets them in this order."""
+    """A figure by the reports it needs, all of which must be there; `draw` gets them in this order.
+
+    `shows` says of them whether there is anything to draw.
+    """
 
     title: str
     needs: tuple[str, ...]
     draw: Callable[..., Any]
+    shows: Callable[..., bool] = lambda *reports: True
 
 
 def named(name: str) -> str:
@@ -256,6 +260,7 @@ def _of_set(data: str, recipe: str, experiment: str = "table2") -> dict[str, Fig
             f"Wrong decisions: the labels of prototypes say what they were taken for, {title}",
             (run,),
             shown("sparsemax", "wrong"),
+            lambda report: bool(report["figures"]["sparsemax"]["wrong"]),
         ),
     }
 
@@ -321,8 +326,9 @@ FIGURES: Mapping[str, Figure] = {
 
 
 def drawable(reports: Mapping[str, Report]) -> dict[str, Figure]:
-    """Return the figures whose reports are all there."""
-    return {name: figure for name, figure in FIGURES.items() if all(run in reports for run in figure.needs)}
+    """Return the figures whose reports are all there and show something."""
+    there = {name: figure for name, figure in FIGURES.items() if all(run in reports for run in figure.needs)}
+    return {name: figure for name, figure in there.items() if figure.shows(*(reports[run] for run in figure.needs))}
 
 
 def titles(reports: Mapping[str, Report]) -> dict[str, str]:
