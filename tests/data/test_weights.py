@@ -92,7 +92,7 @@ def test_shares_of_each_row() -> None:
         ({"benign": True}, "'benign' has True"),
         ({"benign": None}, "'benign' has None"),
         ({"benign": float("nan")}, "'benign' has nan"),
-        ({"nevus": 0.5}, "'nevus' is not among"),
+        ({"nevus": 0.5}, "undersample must name classes of y, .* but got 'nevus'"),
         ({"melanoma": 0.04}, "0.04 of the 10 rows of 'melanoma' is none; keep at least 0.1"),
     ],
 )

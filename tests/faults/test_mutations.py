@@ -77,7 +77,7 @@ def test_one_flipped_bit_in_a_label_is_told(text_classifier: ProtoAttendClassifi
             lambda meta: meta["likeness"]["sketch"].update(cardinalities=[1, 1]),
             "cardinalities of an encoder must be as its inputs are",
         ),
-        (lambda meta: meta["settings"].update(d_att=1 << 40), "weights of another model|cannot be made again"),
+        (lambda meta: meta["settings"].update(d_att=1 << 40), "d_att must be an integer from 1 to 65536"),
         (lambda meta: meta["settings"].update(recipe={"schedule": {"name": "system", "x": 1}}), "cannot be made again"),
         (lambda meta: meta.update(files={"../../x": {"bytes": 1, "sha256": "0" * 64}}), "files must be an object"),
     ],
