@@ -21,7 +21,7 @@ from protoattend.database.judges import Judges
 from protoattend.database.readings import probability_temperature
 
 TOP, NEAR, ENOUGH = 0.99, 0.95, 50  # anchors are nearly as certain as the hundredth row of a hundred; at least so many
-MOST = 0.25  # of few rows: all of them are no anchors
+SHARE = 0.25  # of the rows, where these are few: not all of them are anchors
 LEAST = 1e-4  # that any class is likely: what is left of a support below b says nothing of how much less
 FEWEST_WRONG = 1e-3  # of the labels, for each other class: so that one who is certain can be right against a label
 
@@ -44,7 +44,7 @@ def noise_rate(shares: np.ndarray, labels: np.ndarray) -> float:
     0.2
     """
     certainty = shares.max(1)
-    at_least = min(ENOUGH, math.ceil(MOST * len(certainty)))
+    at_least = min(ENOUGH, math.ceil(SHARE * len(certainty)))
     n_anchors = max(at_least, int((certainty >= NEAR * np.quantile(certainty, TOP)).sum()))
     anchors = np.argsort(-certainty, kind="stable")[:n_anchors]
     wrong = float((shares[anchors].argmax(1) != labels[anchors]).mean())
