@@ -105,9 +105,14 @@ def test_readings_that_lack_a_part(wine_classifier: ProtoAttendClassifier, tmp_p
 
 def test_texts_must_be_read_as_the_encoder_takes_them(text_classifier: ProtoAttendClassifier, tmp_path: Path) -> None:
     text_classifier.save(tmp_path / "model")
-    signed(tmp_path / "model", lambda meta: meta["inputs"]["state"].pop("vocabulary"))  # so, by their characters
-    with pytest.raises(BadFile, match="n_grams of an encoder must be as its inputs are"):
-        ProtoAttendClassifier.load(tmp_path / "model")
+    changes: dict[str, Callable[[dict[str, Any]], Any]] = {
+        "n_subwords": lambda meta: meta["inputs"]["state"].update(n_subwords=0),
+        "n_grams": lambda meta: meta["inputs"].update(state={"length": 32}),  # so, by their characters
+    }
+    for name, change in changes.items():
+        signed(tmp_path / "model", change)
+        with pytest.raises(BadFile, match=f"{name} of an encoder must be as its inputs are"):
+            ProtoAttendClassifier.load(tmp_path / "model")
 
 
 def test_json_that_is_nested_too_deep(wine_classifier: ProtoAttendClassifier, tmp_path: Path) -> None:

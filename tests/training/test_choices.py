@@ -39,7 +39,7 @@ def test_no_auto_is_left() -> None:
 
 
 def test_few_texts_decay_and_many_leave_out_n_grams() -> None:
-    form = {"n_grams": 9, "length": 8}
+    form = {"n_grams": 9, "n_subwords": 4, "length": 8}
     few, many = (build_encoder("auto", "text", form, n_rows=n) for n in (MANY_TEXTS - 1, MANY_TEXTS))
     assert (few.body.dropout, many.body.dropout) == (0.0, 0.3)
     assert decide(Recipe(), form, few, MANY_TEXTS - 1).weight_decay == DECAY_OF_FEW_TEXTS
@@ -49,7 +49,7 @@ def test_few_texts_decay_and_many_leave_out_n_grams() -> None:
 
 
 def test_few_texts_take_many_steps() -> None:
-    form = {"n_grams": 9, "length": 8}
+    form = {"n_grams": 9, "n_subwords": 4, "length": 8}
     for n_rows in (20, 90, 700):
         encoder = build_encoder("auto", "text", form, n_rows=n_rows)
         plan_of_it = make_plan(

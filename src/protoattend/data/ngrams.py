@@ -1,13 +1,13 @@
-"""Texts as the words, beginnings of words and pairs of words that occur in them."""
+"""Texts as the words, pairs of words and parts of words (subwords) that occur in them."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from functools import cached_property
-from itertools import chain, zip_longest
+from itertools import chain, pairwise, zip_longest
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,7 +16,6 @@ from torch import Tensor
 
 from protoattend.data.tokens import as_texts, beginnings
 
-BEGINNING = 5  # characters that words of one stem mostly share
 AT_LEAST = 2  # training texts that an n-gram must occur in: one of a single text relates it to no other
 AT_MOST = 50_000  # n-grams that are known, the most frequent ones
 READ = 100_000  # training texts at the most that n-grams are counted in
@@ -27,30 +26,49 @@ _NO_SPACES = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
 _WORD = re.compile(rf"[{_NO_SPACES}]|[^\W{_NO_SPACES}]+|[^\w\s]")
 
 
-def ngrams(text: str) -> list[str]:
-    """Return the n-grams of a text, each once, as they occur: words, beginnings of long words, and pairs of words.
+def trigrams(word: str) -> list[str]:
+    """Return the runs of three characters of a word, its ends marked, so that "linq2sql" is like "linq" and "sql".
 
-    >>> ngrams("Where is Paris?")
-    ['where', 'where is', 'is', 'is paris', 'paris', 'paris ?', '?']
-    >>> ngrams("connected")
-    ['connected', 'conne*']
+    >>> trigrams("linq")
+    ['<li*', 'lin*', 'inq*', 'nq>*']
+    """
+    marked = f"<{word}>" if len(word) > 1 else ""
+    return [f"{marked[i : i + 3]}*" for i in range(len(marked) - 2)]
+
+
+def beginnings_of_words(word: str) -> list[str]:
+    """Return the first five characters of a longer word: what classifiers saved before read in place of trigrams."""
+    return [f"{word[:5]}*"] if len(word) > 5 else []
+
+
+SUBWORDS: Mapping[str, Callable[[str], list[str]]] = {"trigrams": trigrams, "beginnings": beginnings_of_words}
+
+
+def ngrams(text: str, subwords: str = "trigrams") -> list[str]:
+    """Return the n-grams of a text, each once: words and pairs of words as they occur, and then what words consist of.
+
+    Of a text that is cut, it is the subwords that go.
+
+    >>> ngrams("Is Paris")
+    ['is', 'is paris', 'paris', '<is*', 'is>*', '<pa*', 'par*', 'ari*', 'ris*']
     """
     words = _WORD.findall(text.lower())
-    found = chain.from_iterable(_at(word, after) for word, after in zip_longest(words, words[1:], fillvalue=""))
-    return list(dict.fromkeys(found))
-
-
-def _at(word: str, after: str) -> list[str]:
-    stem = [f"{word[:BEGINNING]}*"] if len(word) > BEGINNING else []
-    return [word, *stem, *([f"{word} {after}"] if after else [])]
+    pairs = [f"{word} {after}" for word, after in pairwise(words)]
+    whole = chain.from_iterable(zip_longest(words, pairs))
+    return list(dict.fromkeys(chain(filter(None, whole), chain.from_iterable(map(SUBWORDS[subwords], words)))))
 
 
 @dataclass(frozen=True)
 class NgramInputs:
-    """Texts as numbers of known n-grams, from 1 on; of longer texts, the first `length`; 0 is padding."""
+    """Texts as numbers of known n-grams, from 1 on; of longer texts, the first `length`; 0 is padding.
+
+    The last `n_subwords` of the vocabulary are trigrams, which occur in many more words and each say less.
+    """
 
     vocabulary: tuple[str, ...]
     length: int
+    n_subwords: int
+    subwords: str = "trigrams"
     kind: ClassVar[str] = "text"
 
     @classmethod
@@ -60,9 +78,10 @@ class NgramInputs:
         found = [ngrams(text) for text in some]
         counts = Counter(chain.from_iterable(found))
         known = [gram for gram, count in counts.most_common(AT_MOST) if count >= AT_LEAST]
-        vocabulary = known or [gram for gram, _ in counts.most_common(AT_MOST)]
+        vocabulary = sorted(known or [gram for gram, _ in counts.most_common(AT_MOST)], key=_is_subword)
         lengths = _count_known(found, set(vocabulary))
-        return cls(tuple(vocabulary), int(np.clip(np.quantile(lengths, 0.95), LEAST_LENGTH, LONGEST)))
+        length = int(np.clip(np.quantile(lengths, 0.95), LEAST_LENGTH, LONGEST))
+        return cls(tuple(vocabulary), length, sum(map(_is_subword, vocabulary)))
 
     def source(self, X: Any) -> np.ndarray:
         return as_texts(X)
@@ -70,7 +89,9 @@ class NgramInputs:
     def tensor(self, source: np.ndarray) -> Tensor:
         codes = np.zeros((len(source), self.length), dtype=np.int32)
         for row, text in zip(codes, source, strict=True):
-            known = [self._numbers[gram] for gram in ngrams(text) if gram in self._numbers][: self.length]
+            known = [self._numbers[gram] for gram in ngrams(text, self.subwords) if gram in self._numbers][
+                : self.length
+            ]
             row[: len(known)] = known
         return torch.from_numpy(codes)
 
@@ -81,18 +102,23 @@ class NgramInputs:
         return str(row)
 
     def form(self) -> dict[str, Any]:
-        return {"n_grams": len(self.vocabulary), "length": self.length}
+        return {"n_grams": len(self.vocabulary), "n_subwords": self.n_subwords, "length": self.length}
 
     def state(self) -> dict[str, Any]:
-        return {"vocabulary": list(self.vocabulary), "length": self.length}
+        return asdict(self) | {"vocabulary": list(self.vocabulary)}
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> NgramInputs:
-        return cls(tuple(state["vocabulary"]), int(state["length"]))
+        n_subwords, subwords = state.get("n_subwords", 0), state.get("subwords", "beginnings")
+        return cls(tuple(state["vocabulary"]), int(state["length"]), int(n_subwords), str(subwords))
 
     @cached_property
     def _numbers(self) -> dict[str, int]:
         return {gram: number for number, gram in enumerate(self.vocabulary, start=1)}
+
+
+def _is_subword(gram: str) -> bool:
+    return len(gram) > 1 and gram.endswith("*") and " " not in gram  # "*" is a mark, and "2 *" a pair
 
 
 def _count_known(found: Sequence[Sequence[str]], known: set[str]) -> list[int]:

@@ -243,7 +243,8 @@ def _widths(form: Mapping[str, Any], n_rows: int) -> tuple[int, ...]:
 
 def _for_text(name: str, form: Mapping[str, Any], n_rows: int) -> tuple[nn.Module, nn.Module]:
     if name == "n-grams":
-        return AsLong(), NgramBag(form["n_grams"]) if n_rows >= MANY_TEXTS else NgramBag(form["n_grams"], dropout=0.0)
+        sizes = form["n_grams"], form["n_subwords"]
+        return AsLong(), NgramBag(*sizes) if n_rows >= MANY_TEXTS else NgramBag(*sizes, dropout=0.0)
     return AsLong(), CharCNN() if name == "char-cnn" else VDCNN(length=form["length"])
 
 

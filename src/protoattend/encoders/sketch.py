@@ -76,10 +76,14 @@ class TextSketch(nn.Module):
 
 @part
 class NgramSketch(nn.Module):
-    """Numbers of n-grams `(B, L)` as TF-IDF, hashed to fewer numbers `(B, width)`."""
+    """Numbers of n-grams `(B, L)` as TF-IDF, hashed to fewer numbers `(B, width)`.
 
-    def __init__(self) -> None:
+    Those above `n_whole` are parts of words, which hardly tell what two texts are about.
+    """
+
+    def __init__(self, n_whole: int | None = None) -> None:
         super().__init__()
+        self.n_whole = n_whole
         self.width = BUCKETS
         self.idf: Tensor
         self.register_buffer("idf", torch.ones(BUCKETS))
@@ -92,8 +96,10 @@ class NgramSketch(nn.Module):
         return F.normalize(self._counts(x) * self.idf, dim=1)
 
     def _counts(self, codes: Tensor) -> Tensor:
-        known = (codes > 0).float()
-        return torch.zeros(len(codes), self.width, device=codes.device).scatter_add_(1, _hash(codes, self.width), known)
+        known = (codes > 0) if self.n_whole is None else (codes > 0) & (codes <= self.n_whole)
+        return torch.zeros(len(codes), self.width, device=codes.device).scatter_add_(
+            1, _hash(codes, self.width), known.float()
+        )
 
 
 def _hash(numbers: Tensor, buckets: int) -> Tensor:
@@ -114,4 +120,4 @@ def make_sketch(kind: str, form: Mapping[str, Any]) -> nn.Module | None:
         return TableSketch(form["n_numbers"], form["cardinalities"])
     if "names" in form:
         return None
-    return NgramSketch() if "n_grams" in form else TextSketch()
+    return NgramSketch(form["n_grams"] - form["n_subwords"]) if "n_grams" in form else TextSketch()

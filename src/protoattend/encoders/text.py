@@ -15,6 +15,8 @@ from protoattend.data.samples import Samples, chunks
 from protoattend.encoders.parts import part
 from protoattend.errors import UserError
 
+WEIGHT_OF_SUBWORDS = 0.5
+
 
 @part
 class NgramBag(nn.Module):
@@ -22,18 +24,19 @@ class NgramBag(nn.Module):
 
     As fastText, but each n-gram has its inverse document frequency for a weight, and the weights of a text have length
     1, as in TF-IDF. With `dropout`, some n-grams are left out in training, so that a decision does not hang on a single
-    one.
+    one. The last `n_subwords` n-grams are parts of words and weigh half: a word has many, and most are in other words.
 
     >>> NgramBag(9)(torch.tensor([[1, 2, 0], [9, 0, 0]])).shape
     torch.Size([2, 128])
     """
 
-    def __init__(self, n_grams: int, *, width: int = 128, dropout: float = 0.3) -> None:
+    def __init__(self, n_grams: int, n_subwords: int = 0, *, width: int = 128, dropout: float = 0.3) -> None:
         super().__init__()
         if not 0 <= dropout < 1:
             raise UserError(f"dropout must be in [0, 1), but got {dropout}; 0.3 is the default")
         self.embedding = nn.Embedding(n_grams + 1, width, padding_idx=0)
         nn.init.normal_(self.embedding.weight, std=0.1)
+        self.n_subwords = n_subwords
         self.dropout = dropout
         self.out_features = width
         self.idf: Tensor
@@ -44,6 +47,7 @@ class NgramBag(nn.Module):
         """Weigh each n-gram by how few of the training texts have it."""
         counts = torch.stack([some.long().flatten().bincount(minlength=len(self.idf)) for some in chunks(samples)])
         self.idf.copy_(torch.log((1 + len(samples)) / (1 + counts.sum(0))) + 1)
+        self.idf[len(self.idf) - self.n_subwords :] *= WEIGHT_OF_SUBWORDS
         self.idf[0] = 0.0
 
     def forward(self, codes: Tensor, mix: Mix | None = None) -> Tensor:

@@ -47,7 +47,10 @@ _COLUMN = record(
 )
 _IMAGES = record({"channels": one_of(1, 3, 4), "height": _SIZE, "width": _SIZE, "low": number(), "high": number()})
 # Texts that are all empty have no n-grams.
-_GRAMS = record({"vocabulary": either(listed(text(), 0), both(listed(text()), distinct)), "length": _SIZE})
+_VOCABULARY = either(listed(text(), 0), both(listed(text()), distinct))
+_GRAMS = record(
+    {"vocabulary": _VOCABULARY, "length": _SIZE}, {"n_subwords": whole(), "subwords": one_of("trigrams", "beginnings")}
+)
 _TEXTS = either(record({"names": listed(text())}), _GRAMS, record({"length": _SIZE}))
 _TABLE = both(
     record({"columns": listed(_COLUMN), "names": both(listed(text()), distinct), "named": flag}),

@@ -65,7 +65,7 @@ def _balance(counts: np.ndarray) -> str:
 def _lengths(m: Measured) -> Fact:
     source, inputs, note, limit = m.source, m.clf.inputs_, "read by a tokenizer", None
     if isinstance(inputs, NgramInputs):
-        note = f"read as up to {inputs.length:,} of {len(inputs.vocabulary):,} known words, beginnings and pairs"
+        note = f"read as up to {inputs.length:,} of {len(inputs.vocabulary):,} known words, pairs and parts of words"
     elif isinstance(inputs, TextInputs):
         note, limit = f"read up to {inputs.length} characters", inputs.length
     if source is None:
