@@ -85,10 +85,10 @@ class Recipe:
     weight_decay_on : {"all", "filters"}, default="all"
         "filters" leaves all but the weights of convolutions as they are (the paper), by Adam alone.
     mixup : float or "auto", default="auto"
-        How strongly training inputs are blended in pairs, from 0 to 1. It keeps prototypes diverse and confidence
-        honest. "auto" is 1, but 0 for "fast-cnn" on 20,000 images or more; tables are trained with 1 and with 0, and
-        the one is kept that says the labels of the held-out rows better, where there are 100 of them. Inputs that
-        cannot be blended (tokens) are not.
+        Share of the training inputs that are blended, each with another one, from 0 to 1. It keeps prototypes diverse
+        and confidence honest. "auto" is 1, but 0 for "fast-cnn" on 20,000 images or more; tables are trained with 1 in
+        half the epochs and with 0.5, and the way is kept that says the labels of the held-out rows better, where there
+        are 100 of them. Inputs that cannot be blended (tokens) are not.
     label_smoothing : float or "auto", default="auto"
         Share of each target that is spread over all classes, from 0 to below 1. "auto" is 0, or 0.2 where it does not
         blend.

@@ -12,16 +12,25 @@ from protoattend.training.batches import Batch
 from protoattend.training.candidates import Bank, InBatch
 
 
-def draw(size: int = 12, strength: float = 1.0, seed: int = 0) -> Mix:
-    return Mix.draw(size, strength, torch.Generator().manual_seed(seed))
+def draw(size: int = 12, blended: float = 1.0, seed: int = 0) -> Mix:
+    return Mix.draw(size, blended, torch.Generator().manual_seed(seed))
 
 
-@pytest.mark.parametrize("strength", [0.1, 0.5, 1.0])
-def test_shares_lie_between_a_half_and_one(strength: float) -> None:
-    share = draw(2000, strength).share
-    assert share.min() >= 1 - strength / 2
-    assert share.max() <= 1
-    assert share.mean() == pytest.approx(1 - strength / 4, abs=0.02)
+@pytest.mark.parametrize("blended", [0.1, 0.5, 1.0])
+def test_shares_of_what_is_blended_lie_between_a_half_and_one(blended: float) -> None:
+    mix = draw(4000, blended)
+    pure = mix.partner == torch.arange(4000)
+    assert pure.float().mean() == pytest.approx(1 - blended, abs=0.03)
+    assert (mix.share[pure] == 1).sum() >= pure.sum() - 5, "one that is blended may have drawn itself"
+    others = mix.share[~pure]
+    assert (float(others.min()) >= 0.5, float(others.max()) <= 1) == (True, True)
+    assert others.mean() == pytest.approx(0.75, abs=0.03)
+
+
+def test_what_is_pure_may_attend_to_all_others() -> None:
+    mix = draw(12, 0.0)
+    batch = Batch(torch.arange(12), torch.arange(12) % 3, torch.arange(12), mix)
+    assert InBatch().draw(batch, 0.0).exclude(batch.parents).tolist() == torch.eye(12, dtype=torch.bool).tolist()
 
 
 def test_blending_by_hand() -> None:

@@ -1,4 +1,4 @@
-"""Tables are trained with and without mixup, held-out rows say which is better, and then all rows are learned so."""
+"""Tables are trained in two ways, held-out rows say which is better, and then all rows are learned so."""
 
 from __future__ import annotations
 
@@ -38,30 +38,44 @@ def told(table: Any, recipe: Any = "auto", **fit: Any) -> np.ndarray:
     return fitted(table, recipe, **fit).predict_proba(table[0][:50])
 
 
+def asked_for(way: trials.Way) -> dict[str, Any]:
+    """Return the settings of a classifier that is trained in one of the ways because it is told to."""
+    return {
+        "recipe": Recipe(mixup=way.mixup),
+        "max_epochs": round(way.epochs * EPOCHS),
+        "random_state": 0,
+        "verbose": 0,
+    }
+
+
 def test_the_one_that_is_kept_is_as_if_it_had_been_asked_for(table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     losses = {}
     original = fit._tried
 
     def watched(settings: Settings, setup: Any, **more: Any) -> Any:
         trial = original(settings, setup, **more)
-        losses[setup.plan.recipe.mixup] = trial.loss
+        losses[trials.Way(setup.plan.recipe.mixup, setup.plan.max_epochs / EPOCHS)] = trial.loss
         return trial
 
     with monkeypatch.context() as patched:
         patched.setattr(fit, "_tried", watched)
         chosen = told(table)
-    assert set(losses) == {1.0, 0.0}
-    best = min(losses, key=losses.__getitem__)
-    asked = {mixup: told(table, Recipe(mixup=mixup)) for mixup in losses}
-    np.testing.assert_array_equal(chosen, asked[best])
-    assert not np.array_equal(asked[1.0], asked[0.0])
+    assert set(losses) == set(trials.WAYS)
+    asked = {
+        way: ProtoAttendClassifier(**asked_for(way)).fit(*table).predict_proba(table[0][:50])
+        for way in sorted(losses, key=losses.__getitem__)
+    }
+    best, other = asked.values()
+    np.testing.assert_array_equal(chosen, best)
+    assert not np.array_equal(best, other)
 
 
 def test_held_out_labels_decide(table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    for kept in (0.0, 1.0):
+    for first, second in itertools.permutations(trials.WAYS):
         monkeypatch.setattr(Judges, "loss", lambda *rest: 0.0)  # all are level
-        monkeypatch.setattr(trials, "MIXUPS", (kept, 1.0 - kept))
-        np.testing.assert_array_equal(told(table), told(table, Recipe(mixup=kept)), "then the first is kept")
+        monkeypatch.setattr(trials, "WAYS", (first, second))
+        asked = ProtoAttendClassifier(**asked_for(first)).fit(*table).predict_proba(table[0][:50])
+        np.testing.assert_array_equal(told(table), asked, "then the first is kept")
 
 
 @pytest.mark.parametrize("refit", [True, False])
@@ -100,18 +114,16 @@ def test_held_out_rows_are_learned_in_the_end(table: Any, monkeypatch: pytest.Mo
 def test_the_plain_encoder_learns_as_many_rows(table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = rows_of_each_training(monkeypatch, plain)
     clf = PlainClassifier(max_epochs=EPOCHS, random_state=0, verbose=0).fit(*table)
-    assert rows == [1080, 1080, 1200], "with and without mixup, and then all rows"
+    assert rows == [1080, 1080, 1200], "in two ways, and then all rows"
     assert clf.history_[0].metrics is not None
 
 
-def test_the_plain_encoder_keeps_the_mixup_that_held_out_rows_prefer(table: Any, monkeypatch: Any) -> None:
-    for kept in (0.0, 1.0):
+def test_the_plain_encoder_keeps_the_way_that_held_out_rows_prefer(table: Any, monkeypatch: Any) -> None:
+    for first, second in itertools.permutations(trials.WAYS):
         monkeypatch.setattr(Judges, "loss", lambda *rest: 0.0)  # all are level
-        monkeypatch.setattr(trials, "MIXUPS", (kept, 1.0 - kept))
-        chosen, asked = (
-            PlainClassifier(recipe=recipe, max_epochs=EPOCHS, random_state=0, verbose=0).fit(*table)
-            for recipe in ("auto", Recipe(mixup=kept))
-        )
+        monkeypatch.setattr(trials, "WAYS", (first, second))
+        chosen = PlainClassifier(max_epochs=EPOCHS, random_state=0, verbose=0).fit(*table)
+        asked = PlainClassifier(**asked_for(first)).fit(*table)
         np.testing.assert_array_equal(chosen.predict_proba(table[0]), asked.predict_proba(table[0]))
 
 

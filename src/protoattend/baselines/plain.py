@@ -22,7 +22,7 @@ from protoattend.training.loop import train
 from protoattend.training.losses import LossTerms, plain_terms
 from protoattend.training.progress import progress_bar
 from protoattend.training.setup import Setup, draw_seed, seeded, set_up
-from protoattend.training.trials import Trial, best_of, mixups_to_try, on_all_rows, refits, rounds_of
+from protoattend.training.trials import Trial, Way, best_of, on_all_rows, refits, rounds_of, ways_to_try
 
 
 class PlainClassifier(Estimator):
@@ -87,10 +87,10 @@ class PlainClassifier(Estimator):
         seed = draw_seed(settings.random_state)
         with seeded(seed) as generator:
             setup = set_up(settings, X, y, sample_weight, generator)
-            mixups = mixups_to_try(settings, setup)
-            setup = replace(setup, plan=_in_time(setup, max(1, len(mixups)), seed))
+            ways = ways_to_try(settings, setup)
+            setup = replace(setup, plan=_in_time(setup, ways, seed))
             with threads(setup.n_threads):
-                setup, history = _trained(setup, mixups, seed, settings.verbose)
+                setup, history = _trained(setup, ways, seed, settings.verbose)
         setup.end_training()
         setup.model.encoder = setup.encoder
         self.history_ = history
@@ -148,11 +148,11 @@ class PlainClassifier(Estimator):
         return torch.cat(logits).double().softmax(1).numpy()
 
 
-def _trained(setup: Setup, mixups: tuple[float, ...], seed: int, verbose: int) -> tuple[Setup, History]:
-    """Return the setup with its model trained as ours is: by the mixup that held-out rows choose, and on all rows."""
-    if not mixups and not refits(setup):
+def _trained(setup: Setup, ways: tuple[Way, ...], seed: int, verbose: int) -> tuple[Setup, History]:
+    """Return the setup with its model trained as ours is: by the way that held-out rows choose, and on all rows."""
+    if not ways and not refits(setup):
         return setup, _train(setup, seed, verbose)
-    tried = best_of(mixups, setup, partial(_tried, seed=seed, verbose=verbose))
+    tried = best_of(ways, setup, partial(_tried, seed=seed, verbose=verbose))
     if not (refits(setup) and tried.history.last_is_best):
         return tried.setup, tried.history
     whole = on_all_rows(setup, tried.setup.plan)
@@ -188,13 +188,13 @@ def _terms(setup: Setup) -> LossTerms:
     return plain_terms(setup.plan, setup.class_weight, setup.prepared.training_weight(setup.device))
 
 
-def _in_time(setup: Setup, n_mixups: int, seed: int) -> TrainingPlan:
+def _in_time(setup: Setup, ways: tuple[Way, ...], seed: int) -> TrainingPlan:
     """Return the plan with as many epochs as the recipe's `max_minutes` allow."""
     if setup.plan.recipe.max_minutes is None:
         return setup.plan
     steps = max(1, setup.prepared.train.rows_of_an_epoch // setup.plan.batch_size)
     seconds = seconds_of_a_step(setup, _terms(setup), seed)
-    return within_budget(setup.plan, steps, seconds, rounds_of(setup, n_mixups))
+    return within_budget(setup.plan, steps, seconds, rounds_of(setup, ways))
 
 
 def _without_attention(settings: Settings) -> Settings:

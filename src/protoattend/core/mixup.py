@@ -14,16 +14,23 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Mix:
-    """Input i becomes share_i x_i + (1 - share_i) x_partner(i), with shares `(B,)` of at least one half."""
+    """Input i becomes share_i x_i + (1 - share_i) x_partner(i), with shares `(B,)` of at least one half.
+
+    What stays pure has a share of 1, and itself for a partner.
+    """
 
     partner: Tensor
     share: Tensor
 
     @classmethod
-    def draw(cls, size: int, strength: float, generator: torch.Generator) -> Mix:
-        """Draw partners, and shares uniformly between 1 - strength / 2 and 1."""
-        share = 1 - 0.5 * strength * torch.rand(size, generator=generator)
-        return cls(torch.randperm(size, generator=generator), share)
+    def draw(cls, size: int, blended: float, generator: torch.Generator) -> Mix:
+        """Draw partners, and shares uniformly between 1/2 and 1; all but about `blended` of the inputs stay pure."""
+        share = 1 - 0.5 * torch.rand(size, generator=generator)
+        partner = torch.randperm(size, generator=generator)
+        if blended < 1:
+            pure = torch.rand(size, generator=generator) >= blended
+            share, partner = share.masked_fill(pure, 1.0), torch.where(pure, torch.arange(size), partner)
+        return cls(partner, share)
 
     def to(self, device: torch.device) -> Mix:
         return Mix(self.partner.to(device), self.share.to(device))

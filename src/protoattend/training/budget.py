@@ -55,7 +55,7 @@ def within_budget(plan: TrainingPlan, steps_per_epoch: int, seconds: float, roun
     epoch = steps_per_epoch * seconds / 60 / SPARE
     epochs = int(minutes / (rounds * epoch))
     if epochs < 1:
-        often = "" if rounds == 1 else f", of which there are {rounds:.2g} as mixups are tried or all rows learned"
+        often = "" if rounds == 1 else f", of which there are {rounds:.2g} as two ways are tried or all rows learned"
         raise UserError(
             f"max_minutes must leave time for one epoch, but max_minutes={minutes:g} and an epoch takes about "
             f"{epoch:.2g} minutes here{often}; pass more, or fewer rows."
@@ -69,12 +69,13 @@ def announce(
     steps_per_epoch: int,
     seconds: float,
     *,
-    n_mixups: int = 1,
+    tries: bool = False,
+    refits: bool = False,
     rounds: float = 1.0,
 ) -> str:
     """Return a line that says what was chosen, and how long it will take.
 
-    With and without mixup may be tried, and all rows learned in the end: `rounds` is how many times as long that takes.
+    Two ways may be tried, and all rows learned in the end: `rounds` is how many times as long that takes.
 
     >>> from protoattend.config import Recipe
     >>> plan = TrainingPlan("self", Recipe(optimizer="adam", mixup=0.0, label_smoothing=0.0), 32, 30, 0.0025)
@@ -84,12 +85,12 @@ def announce(
     recipe = plan.recipe
     chosen = [recipe.optimizer]
     chosen += ["bfloat16"] if recipe.precision == "bfloat16" else []
-    if n_mixups > 1:
-        chosen.append("with and without mixup")
+    if tries:
+        chosen.append("mixup of all rows or of half, as held-out ones choose")
     elif recipe.mixup:
         chosen.append(f"mixup {recipe.mixup:g}")
     chosen += [f"label smoothing {recipe.label_smoothing:g}"] if recipe.label_smoothing else []
-    chosen += ["then with all rows"] if rounds > n_mixups else []
+    chosen += ["then with all rows"] if refits else []
     total = rounds * plan.max_epochs * steps_per_epoch * seconds
     about = f"{total:.0f} s" if total < 100 else f"{total / 60:.0f} minutes"
     return f"{described}: {', '.join(chosen)}, {plan.max_epochs} epochs of {steps_per_epoch} steps; about {about}"

@@ -38,7 +38,7 @@ from protoattend.training.losses import LossTerms, prototype_terms
 from protoattend.training.progress import progress_bar, say
 from protoattend.training.settle import settle, settle_where_it_helps
 from protoattend.training.setup import Setup, draw_seed, seeded, set_up
-from protoattend.training.trials import Trial, best_of, mixups_to_try, on_all_rows, refits, rounds_of
+from protoattend.training.trials import Trial, Way, best_of, on_all_rows, refits, rounds_of, ways_to_try
 from protoattend.training.workers import common_number
 
 Folder = str | os.PathLike[str]
@@ -86,12 +86,12 @@ def fit_here(settings: Settings, data: Data) -> tuple[CandidateDatabase, History
         if checkpoints is not None:
             identity = checkpoint.identity(settings, setup.whole.everything)
             checkpoint.require_usable(Path(checkpoints.folder), identity, found)
-        mixups, refit = mixups_to_try(settings, setup), refits(setup)
-        setup = _timed(settings, setup, seed, max(1, len(mixups))) if found is None else setup
+        ways, refit = ways_to_try(settings, setup), refits(setup)
+        setup = _timed(settings, setup, seed, ways) if found is None else setup
         known = None if setup.prepared.validation is None else setup.prepared.validation_candidates(generator)
         tried: Trial | None = None
-        if (mixups or refit) and known is not None:
-            tried = best_of(mixups, setup, partial(_tried, settings, seed=seed, known=known))
+        if (ways or refit) and known is not None:
+            tried = best_of(ways, setup, partial(_tried, settings, seed=seed, known=known))
             # Of processes, the first one's history counts. Where another epoch was best, nothing says when to stop.
             refit = refit and bool(common_number(int(tried.history.last_is_best)))
             identity |= {checkpoint.CHOSEN: f"mixup={tried.setup.plan.recipe.mixup:g}, refit={refit}"}
@@ -168,7 +168,7 @@ def _require_repeatable(settings: Settings, data: Data) -> None:
         )
 
 
-def _timed(settings: Settings, setup: Setup, seed: int, n_mixups: int) -> Setup:
+def _timed(settings: Settings, setup: Setup, seed: int, ways: tuple[Way, ...]) -> Setup:
     """Measure the first steps where somebody wants to know: who waits, or who has set a time."""
     minutes = setup.plan.recipe.max_minutes
     if minutes is None and (not settings.verbose or ranks().size > 1):  # of many processes only the first speaks
@@ -177,11 +177,12 @@ def _timed(settings: Settings, setup: Setup, seed: int, n_mixups: int) -> Setup:
     seconds = common_number(round(1e6 * seconds_of_a_step(setup, terms, seed))) / 1e6
     n_rows = setup.prepared.train.rows_of_an_epoch
     steps = max(1, n_rows // setup.plan.batch_size)
-    rounds = rounds_of(setup, n_mixups)
+    rounds = rounds_of(setup, ways)
     plan = within_budget(setup.plan, steps, seconds, rounds)
     if settings.verbose:
         what = f"{setup.whole.inputs.kind}, {n_rows:,} rows, encoder {type(setup.encoder.body).__name__}"
-        say(announce(plan, what, steps, seconds, n_mixups=n_mixups, rounds=rounds))
+        refit = refits(setup)
+        say(announce(plan, what, steps, seconds, tries=bool(ways), refits=refit, rounds=rounds))
     return replace(setup, plan=plan)
 
 

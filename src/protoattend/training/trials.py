@@ -1,7 +1,8 @@
-"""What held-out rows choose before all rows are learned: whether the rows of a table are blended, and the readings.
+"""What held-out rows choose before all rows are learned: how the rows of a table are learned, and the readings.
 
-Blending helps most tables and costs others points of accuracy, and nothing that is known before training tells which.
-Where training takes seconds, both are tried.
+Where labels are noisy, rows are soon learned by heart, which blending them all and few epochs prevent; where they are
+not, that costs points of accuracy. Nothing that is known before training tells which. Where training takes seconds,
+both ways are tried.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from math import ceil
 
 import torch
 
@@ -19,7 +21,16 @@ from protoattend.training.history import History
 from protoattend.training.setup import Setup
 from protoattend.training.workers import common_number
 
-MIXUPS = (1.0, 0.0)
+
+@dataclass(frozen=True)
+class Way:
+    """A way to learn a table: the share of inputs that are blended, and how many of the plan's epochs it takes."""
+
+    mixup: float
+    epochs: float
+
+
+WAYS = (Way(mixup=1.0, epochs=0.5), Way(mixup=0.5, epochs=1.0))
 ENOUGH = 100  # held-out rows to judge by: fewer would leave the choice to chance
 
 
@@ -33,11 +44,11 @@ class Trial:
     settled: bool = False
 
 
-def mixups_to_try(settings: Settings, setup: Setup) -> tuple[float, ...]:
-    """Return the values of mixup that are worth a training each; none where it is given, or they cannot be judged."""
+def ways_to_try(settings: Settings, setup: Setup) -> tuple[Way, ...]:
+    """Return the ways that are worth a training each; none where mixup is given, or they cannot be judged."""
     validation = setup.prepared.validation
     free = settings.training_recipe.mixup == "auto" and isinstance(setup.encoder.body, MLP)
-    return MIXUPS if free and validation is not None and len(validation) >= ENOUGH else ()
+    return WAYS if free and validation is not None and len(validation) >= ENOUGH else ()
 
 
 def refits(setup: Setup) -> bool:
@@ -45,10 +56,11 @@ def refits(setup: Setup) -> bool:
     return bool(setup.plan.recipe.refit) and setup.prepared.validation is not None
 
 
-def rounds_of(setup: Setup, n_mixups: int = 1) -> float:
-    """Return how many times as long as one training without the held-out rows all of them take."""
+def rounds_of(setup: Setup, ways: tuple[Way, ...]) -> float:
+    """Return how many times as long as one training without the held-out rows all of them take, at the most."""
     prepared = setup.prepared
-    return n_mixups + (len(prepared.everything) / len(prepared.train) if refits(setup) else 0.0)
+    tried = sum(way.epochs for way in ways) or 1.0
+    return tried + (len(prepared.everything) / len(prepared.train) if refits(setup) else 0.0)
 
 
 def on_all_rows(setup: Setup, plan: TrainingPlan) -> Setup:
@@ -66,12 +78,13 @@ def untrained_copy(setup: Setup) -> Setup:
     return replace(setup, model=model, encoder=encoder)
 
 
-def best_of(mixups: tuple[float, ...], setup: Setup, trial: Callable[[Setup], Trial]) -> Trial:
-    """Try each mixup, or the plan's own where there is none to choose, on a copy; return the trial of least loss."""
-    either = mixups or (setup.plan.recipe.mixup,)
-    trials = [trial(_with_mixup(untrained_copy(setup), mixup)) for mixup in either]
+def best_of(ways: tuple[Way, ...], setup: Setup, trial: Callable[[Setup], Trial]) -> Trial:
+    """Try each way, or the plan's own where there is none to choose, on a copy; return the trial of least loss."""
+    either = ways or (Way(setup.plan.recipe.mixup, epochs=1.0),)
+    trials = [trial(replace(untrained_copy(setup), plan=going(setup.plan, way))) for way in either]
     return trials[common_number(min(range(len(trials)), key=lambda i: trials[i].loss))]
 
 
-def _with_mixup(setup: Setup, mixup: float) -> Setup:
-    return replace(setup, plan=replace(setup.plan, recipe=replace(setup.plan.recipe, mixup=mixup)))
+def going(plan: TrainingPlan, way: Way) -> TrainingPlan:
+    """Return the plan as one of the ways has it."""
+    return replace(plan, recipe=replace(plan.recipe, mixup=way.mixup), max_epochs=ceil(way.epochs * plan.max_epochs))
