@@ -12,6 +12,7 @@ import errno
 import os
 import secrets
 import shutil
+import tempfile
 import threading
 import time
 import warnings
@@ -101,6 +102,19 @@ def read_whole(folder: Path, read: Callable[[], Result]) -> Result:
         time.sleep(0.001 * turn)
     with alone(folder):
         return read()
+
+
+def try_to_write(out: Path, folder: Path) -> None:
+    """Raise where nothing can be put into a folder, or where it is not there yet, into the nearest one above.
+
+    `out` is what is to be written there.
+    """
+    while not folder.exists():
+        folder = folder.parent
+    try:
+        os.rmdir(tempfile.mkdtemp(prefix=".protoattend-", dir=folder))
+    except OSError as error:
+        raise CannotWrite(str(out), error) from error
 
 
 def require_free(target: Path, what: str) -> None:

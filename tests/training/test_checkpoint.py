@@ -19,7 +19,7 @@ from protoattend import ProtoAttendClassifier, Recipe
 from protoattend.app.cli import app
 from protoattend.config import CANDIDATES, Settings
 from protoattend.core.model import ProtoAttend
-from protoattend.errors import BadFile, UserError
+from protoattend.errors import BadFile, CannotWrite, UserError
 from protoattend.training import checkpoint
 from protoattend.training.batches import Labelled
 from protoattend.training.checkpoint import FILE, Checkpoints, FileCheckpointer
@@ -311,3 +311,13 @@ def test_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert "stopped: after step 6; go on with --resume-from 'run'" in stopped.stderr
     assert runner.invoke(app, [*fit, "--resume-from", "run"]).exit_code == 0
     assert ProtoAttendClassifier.load("wine-model").history_[2].epoch == 2
+
+
+def test_a_folder_that_cannot_be_written_is_found_before_any_step(wine: Any, tmp_path: Path, monkeypatch: Any) -> None:
+    X, y = wine
+    monkeypatch.setattr("protoattend.training.fit.train", lambda *rest, **more: pytest.fail("trained first"))
+    (tmp_path / "file").write_text("mine")
+    for folder in (tmp_path / "file", tmp_path / "file" / "deeper"):
+        with pytest.raises(CannotWrite, match=r"could not be written \(Not a directory\)"):
+            ProtoAttendClassifier(**PARAMS).fit(X, y, checkpoint_to=folder)
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]

@@ -16,7 +16,7 @@ from protoattend.app.neutral import for_csv
 from protoattend.app.talk import Talk, as_json
 from protoattend.errors import CannotWrite, MissingExtra, UserError
 from protoattend.files.known import CLASSIFIER
-from protoattend.folders import require_free
+from protoattend.folders import require_free, try_to_write
 
 Columns = Mapping[str, Sequence[Any]]  # cells are str, int, float, bool, None, or lists of these
 DIGITS = 6  # behind the point, of shares and scores
@@ -113,17 +113,7 @@ def require_corrected(out: Path, path: Path, *, force: bool) -> None:
 def _require_place(out: Path) -> None:
     if not out.absolute().parent.is_dir():
         raise UserError(f"the folder of {out} must exist, but it does not; make it or choose another.")
-    _try_to_write(out, out.absolute().parent)
-
-
-def _try_to_write(out: Path, folder: Path) -> None:
-    """Raise where nothing can be put into a folder, or where it is not there yet, into the nearest one above."""
-    while not folder.exists():
-        folder = folder.parent
-    try:
-        os.rmdir(tempfile.mkdtemp(prefix=".protoattend-", dir=folder))
-    except OSError as error:
-        raise CannotWrite(str(out), error) from error
+    try_to_write(out, out.absolute().parent)
 
 
 def require_new(out: Path, *inputs: Path, force: bool = False) -> None:
@@ -145,7 +135,7 @@ def require_new_folder(to: Path, *inputs: Path, force: bool = False) -> None:
     require_free(to, CLASSIFIER)
     if to.is_dir() and any(to.iterdir()) and not force:
         raise UserError(f"{to} holds a classifier already; choose another folder, or replace it with --force.")
-    _try_to_write(to, Path(os.path.realpath(to)).parent)
+    try_to_write(to, Path(os.path.realpath(to)).parent)
 
 
 def write_table(columns: Columns, out: Path) -> None:

@@ -33,6 +33,7 @@ from protoattend.errors import BadFile, UserError
 from protoattend.files.meta import checksum
 from protoattend.files.schema import anything, listed, mapping, maybe, number, one_of, record, text, whole
 from protoattend.files.writing import write_tensors
+from protoattend.folders import try_to_write
 from protoattend.parallel import ranks
 from protoattend.training.batches import Labelled
 from protoattend.training.candidates import Candidates
@@ -153,7 +154,7 @@ class NoCheckpointer:
 
 
 def require_usable(folder: Path, identity: Mapping[str, str], found: Checkpoint | None) -> None:
-    """Raise where the checkpoint found is of another training, or the folder holds one that would be replaced.
+    """Raise where the checkpoint found is of another training, or the folder cannot be written or holds another one.
 
     What held-out rows choose need not be known yet.
     """
@@ -166,6 +167,8 @@ def require_usable(folder: Path, identity: Mapping[str, str], found: Checkpoint 
             f"{folder} holds a checkpoint already, which this training would replace; go on from it with "
             f"resume_from={str(folder)!r}, or choose another folder."
         )
+    if ranks().rank == 0:  # of several processes, the one that writes
+        try_to_write(folder, Path(os.path.realpath(folder)))
 
 
 class FileCheckpointer:
