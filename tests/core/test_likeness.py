@@ -70,6 +70,10 @@ def test_sketches() -> None:
     overlap = grams(numbers) @ grams(numbers).T
     assert overlap[0, 1] > overlap[0, 2]
     assert overlap[3, 3] == 0
+    parted = NgramSketch(4)
+    parted.idf.fill_(1.0)
+    alike = parted(torch.tensor([[5, 6, 0, 0]])) @ parted(torch.tensor([[1, 5, 0, 0]])).T
+    assert alike.item() == pytest.approx(0.25 / (0.5 * 1.25) ** 0.5)
 
 
 @pytest.mark.slow

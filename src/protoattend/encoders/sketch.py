@@ -13,6 +13,7 @@ from protoattend.data.characters import ALPHABET
 from protoattend.data.samples import Samples, chunks
 from protoattend.encoders.parts import part
 from protoattend.encoders.tabular import PlainTable
+from protoattend.encoders.text import WEIGHT_OF_SUBWORDS
 
 SIDE = 8  # pixels of a sketched image
 FURTHEST = 5.0  # standard deviations: beyond, one odd number would be all that two rows are compared by
@@ -78,7 +79,7 @@ class TextSketch(nn.Module):
 class NgramSketch(nn.Module):
     """Numbers of n-grams `(B, L)` as TF-IDF, hashed to fewer numbers `(B, width)`.
 
-    Those above `n_whole` are parts of words, which hardly tell what two texts are about.
+    Those above `n_whole` are parts of words, which weigh as they do in a bag of n-grams.
     """
 
     def __init__(self, n_whole: int | None = None) -> None:
@@ -96,10 +97,10 @@ class NgramSketch(nn.Module):
         return F.normalize(self._counts(x) * self.idf, dim=1)
 
     def _counts(self, codes: Tensor) -> Tensor:
-        known = (codes > 0) if self.n_whole is None else (codes > 0) & (codes <= self.n_whole)
-        return torch.zeros(len(codes), self.width, device=codes.device).scatter_add_(
-            1, _hash(codes, self.width), known.float()
-        )
+        known = (codes > 0).float()
+        if self.n_whole is not None:
+            known = torch.where(codes > self.n_whole, WEIGHT_OF_SUBWORDS, known)
+        return torch.zeros(len(codes), self.width, device=codes.device).scatter_add_(1, _hash(codes, self.width), known)
 
 
 def _hash(numbers: Tensor, buckets: int) -> Tensor:
