@@ -10,7 +10,7 @@ import torch
 
 from protoattend import ProtoAttendClassifier
 from protoattend.data.inputs import inputs_from_state
-from protoattend.data.ngrams import LEAST_LENGTH, LONGEST, NgramInputs, ngrams
+from protoattend.data.ngrams import LEAST_LENGTH, LONGEST, NgramInputs, ngrams, ngrams_with_beginnings
 
 TEXTS = ["the red house", "the blue house", "a red car?"]
 
@@ -42,6 +42,7 @@ def test_what_was_saved_before_there_were_trigrams_reads_as_it_did() -> None:
     state = {"vocabulary": ["houses", "house*", "hou*"], "length": 8}
     inputs = NgramInputs.from_state(state)
     assert inputs.tensor(inputs.source(["Houses"]))[0].tolist() == [1, 2, 0, 0, 0, 0, 0, 0]
+    assert ngrams_with_beginnings("Houses, houses") == ["houses", "house*", "houses ,", ",", ", houses"]
     assert inputs.form()["n_subwords"] == 0
     assert NgramInputs.from_state(inputs.state()) == inputs
 

@@ -18,14 +18,8 @@ from protoattend.errors import BadFile
 
 PARTS: dict[str, type[nn.Module]] = {}
 Part = TypeVar("Part", bound=type[nn.Module])
-OF_INPUTS = (
-    "n_numbers",
-    "cardinalities",
-    "n_grams",
-    "n_subwords",
-    "length",
-    "channels",
-)  # arguments that say what is read
+# Arguments that say what is read.
+OF_INPUTS = ("n_numbers", "cardinalities", "n_grams", "n_subwords", "length", "channels")
 _VARIABLE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 

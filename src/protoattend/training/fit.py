@@ -181,8 +181,8 @@ def _timed(settings: Settings, setup: Setup, seed: int, ways: tuple[Way, ...]) -
     plan = within_budget(setup.plan, steps, seconds, rounds)
     if settings.verbose:
         what = f"{setup.whole.inputs.kind}, {n_rows:,} rows, encoder {type(setup.encoder.body).__name__}"
-        refit = refits(setup)
-        say(announce(plan, what, steps, seconds, tries=bool(ways), refits=refit, rounds=rounds))
+        again = refits(setup)
+        say(announce(plan, what, steps, seconds, tries=bool(ways), refits=again, rounds=rounds))
     return replace(setup, plan=plan)
 
 
