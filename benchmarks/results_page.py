@@ -25,7 +25,6 @@ Made by `benchmarks/results_page.py` from the files in [benchmarks/results](../b
 its seed, machine, threads and date, and was written by the script of its name in [benchmarks](../benchmarks). All of it
 was measured on two cores without a GPU. The paper's own tables and figures are in
 [paper/RESULTS.md](../paper/RESULTS.md), with label noise, out-of-distribution inputs and all methods on one encoder.
-What `readings.py` measured is from before tables and texts were trained as they are now.
 """
 TEXTS, IMAGES = ("trec", "subjectivity", "stackoverflow"), ("digits", "fashion-mnist")
 SECTIONS: tuple[Callable[[dict[str, Figures]], str], ...] = (
