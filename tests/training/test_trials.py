@@ -240,3 +240,15 @@ def test_too_few_held_out_rows_or_a_given_mixup_leave_nothing_to_try(table: Any,
     fitted(table, Recipe(mixup=1.0, refit=False))
     ProtoAttendClassifier("lstm", max_epochs=1, random_state=0, verbose=0).fit(*table)
     ProtoAttendClassifier(max_epochs=1, validation_fraction=0.0, random_state=0, verbose=0).fit(*table)
+
+
+def test_a_line_says_that_both_ways_are_tried_and_all_of_them_count(table: Any, capsys: Any) -> None:
+    clf = ProtoAttendClassifier(max_epochs=EPOCHS, random_state=0, verbose=1).fit(*table)
+    assert (
+        "adam, mixup of all rows or of half, as held-out ones choose, then with all rows, 4 ep"
+        in capsys.readouterr().err
+    )
+    with seeded(0) as generator:
+        setup = set_up(clf._settings(), *table, None, generator)
+    assert trials.rounds_of(setup, trials.WAYS) == pytest.approx(0.5 + 1 + 1200 / 1080)
+    assert trials.rounds_of(setup, ()) == pytest.approx(1 + 1200 / 1080)
